@@ -1,0 +1,3 @@
+module bast-bench-go
+
+go 1.21

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+)
+
+func serve(service, addr string) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening %s\n", listener.Addr())
+	switch service {
+	case "echo":
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return err
+			}
+			go echo(conn)
+		}
+	case "pong":
+		return http.Serve(listener, http.HandlerFunc(pong))
+	}
+	return fmt.Errorf("no service %s", service)
+}
+
+func echo(conn net.Conn) {
+	defer conn.Close()
+	buf := make([]byte, 1024)
+	for {
+		n, err := conn.Read(buf)
+		if err != nil {
+			return
+		}
+		if _, err := conn.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func pong(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain")
+	// The client that has gone away is seen by the server itself.
+	_, _ = w.Write([]byte("Pong!"))
+}

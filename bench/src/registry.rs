@@ -1,0 +1,283 @@
+//! The registry: every benchmark, its parameters, its units and who takes part.
+
+/// Units, as they stand in the table and in the JSON.
+pub(crate) mod units {
+    pub(crate) const NS: &str = "ns";
+    pub(crate) const KIB: &str = "KiB/task";
+    pub(crate) const SPAWN_S: &str = "s to spawn";
+    pub(crate) const END_S: &str = "s to end";
+    pub(crate) const LATE_US: &str = "us late";
+    pub(crate) const CPU_MSG: &str = "cpu us/message";
+    pub(crate) const MSG_S: &str = "messages/s";
+    pub(crate) const CPU_REQ: &str = "cpu us/request";
+    pub(crate) const REQ_S: &str = "requests/s";
+    pub(crate) const FAILED: &str = "failed";
+    pub(crate) const PEAK_MB: &str = "MB RSS peak";
+    pub(crate) const RSS_MB: &str = "MB RSS";
+    pub(crate) const PTE_MB: &str = "MB page tables";
+}
+
+/// How a benchmark is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// In one child process.
+    Micro,
+    /// A server in a child process, our own load generator here.
+    Echo,
+    /// A server in a child process under ab or wrk, or with idle connections.
+    Pong,
+}
+
+/// One parameter of a benchmark and its subjects.
+#[derive(Debug)]
+pub(crate) struct Param {
+    pub(crate) name: &'static str,
+    pub(crate) subjects: &'static [&'static str],
+    pub(crate) when: When,
+}
+
+/// When a parameter runs if it is not asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    Both,
+    /// Too slow for `--quick`.
+    Full,
+    /// A smaller form of a `Full` one.
+    Quick,
+}
+
+/// One benchmark.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) units: &'static [&'static str],
+    pub(crate) params: &'static [Param],
+}
+
+const fn both(name: &'static str, subjects: &'static [&'static str]) -> Param {
+    Param { name, subjects, when: When::Both }
+}
+
+const ALL: &[&str] = &["bast", "tokio-current", "tokio-multi", "may", "go", "threads"];
+const TASKS: &[&str] = &["bast", "tokio-current", "tokio-multi", "may", "go"];
+const TASKS_2: &[&str] = &["bast", "tokio-multi", "may", "go"];
+/// Not may: on two workers some of its coroutines never get a first run while others yield.
+const YIELD_2: &[&str] = &["bast", "tokio-multi", "go"];
+/// Not may: each of its stacks is a mapping of its own, and `vm.max_map_count` ends that at 32,000.
+const SLEEPERS: &[&str] = &["bast", "tokio-current", "tokio-multi", "go"];
+const TIMER: &[&str] =
+    &["bast-uring", "bast-epoll", "tokio-current", "tokio-multi", "may", "go", "threads"];
+const NET: &[&str] =
+    &["bast-uring", "bast-epoll", "raw-epoll", "tokio-current", "may", "go", "threads"];
+
+/// Every benchmark, in the order in which they run.
+pub(crate) const BENCHES: &[Bench] = &[
+    Bench {
+        name: "yield",
+        about: "N tasks yield in a loop: wall time per yield",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[
+            both("1", ALL),
+            both("100", ALL),
+            both("10000", TASKS),
+            both("1@2", TASKS_2),
+            both("100@2", YIELD_2),
+            both("10000@2", YIELD_2),
+        ],
+    },
+    Bench {
+        name: "spawn-join",
+        about: "a task that returns a number is spawned and joined: one by one, or 10,000 spawned and then joined",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[
+            both("one", ALL),
+            both("batch", ALL),
+            both("one@2", TASKS_2),
+            both("batch@2", TASKS_2),
+        ],
+    },
+    Bench {
+        name: "ping-pong",
+        about: "a round trip between two tasks, by park and unpark, by tokio's Notify, or over a channel",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[
+            both("park", &["bast", "may", "threads"]),
+            both("notify", &["tokio-current", "tokio-multi"]),
+            both("channel", &["tokio-current", "tokio-multi", "may", "go"]),
+        ],
+    },
+    Bench {
+        name: "sleepers",
+        about: "N tasks sleep until one deadline: memory of each, seconds to spawn all, seconds to end all",
+        kind: Kind::Micro,
+        units: &[units::KIB, units::SPAWN_S, units::END_S],
+        params: &[
+            Param { name: "100000", subjects: SLEEPERS, when: When::Quick },
+            Param { name: "1000000", subjects: SLEEPERS, when: When::Full },
+        ],
+    },
+    Bench {
+        name: "timer-delay",
+        about: "a sleep of 1 ms beside a task that yields in a loop on the same worker: median lateness",
+        kind: Kind::Micro,
+        units: &[units::LATE_US],
+        params: &[both("yield-hog", TIMER)],
+    },
+    Bench {
+        name: "echo",
+        about: "64 B messages over N connections, closed loop: CPU of the server per message, messages/s",
+        kind: Kind::Echo,
+        units: &[units::CPU_MSG, units::MSG_S],
+        params: &[both("1", NET), both("64", NET), both("1024", NET)],
+    },
+    Bench {
+        name: "pong",
+        about: "an HTTP server under ab (a connection per request), wrk (keep-alive), or holding idle connections",
+        kind: Kind::Pong,
+        units: &[
+            units::CPU_REQ,
+            units::REQ_S,
+            units::FAILED,
+            units::PEAK_MB,
+            units::RSS_MB,
+            units::PTE_MB,
+        ],
+        params: &[
+            both("ab-10", NET),
+            both("ab-100", NET),
+            both("ab-1000", NET),
+            both("ab-10000", NET),
+            both("wrk-64", NET),
+            both("wrk-1024", NET),
+            both("hold-10000", NET),
+        ],
+    },
+];
+
+/// What the user narrows the run to.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    pub(crate) subjects: Vec<String>,
+    pub(crate) params: Vec<String>,
+    pub(crate) quick: bool,
+}
+
+/// One line of the plan: a benchmark, a parameter, and its subjects.
+pub(crate) struct Case {
+    pub(crate) bench: &'static Bench,
+    pub(crate) param: &'static str,
+    pub(crate) subjects: Vec<&'static str>,
+}
+
+/// The plan for `names` (`all` and `micro` stand for many) under `filter`.
+pub(crate) fn plan(names: &[String], filter: &Filter) -> Result<Vec<Case>, String> {
+    for name in names {
+        let group = name == "all" || name == "micro";
+        if !group && !BENCHES.iter().any(|b| b.name == *name) {
+            let known: Vec<_> = BENCHES.iter().map(|b| b.name).collect();
+            return Err(format!(
+                "no benchmark {name}; there are: {}, micro, all",
+                known.join(", ")
+            ));
+        }
+    }
+    let wanted = |b: &Bench| {
+        names.iter().any(|n| n == b.name || n == "all" || (n == "micro" && b.kind == Kind::Micro))
+    };
+    let mut cases = Vec::new();
+    for bench in BENCHES.iter().filter(|b| wanted(b)) {
+        for param in bench.params.iter().filter(|p| filter.takes_param(p)) {
+            let subjects: Vec<_> =
+                param.subjects.iter().copied().filter(|s| filter.takes_subject(s)).collect();
+            if !subjects.is_empty() {
+                cases.push(Case { bench, param: param.name, subjects });
+            }
+        }
+    }
+    if cases.is_empty() {
+        return Err("nothing is left to run after --subject and --param (see `list`)".to_owned());
+    }
+    Ok(cases)
+}
+
+impl Filter {
+    fn takes_param(&self, param: &Param) -> bool {
+        if !self.params.is_empty() {
+            return self.params.iter().any(|p| p == param.name);
+        }
+        match param.when {
+            When::Both => true,
+            When::Full => !self.quick,
+            When::Quick => self.quick,
+        }
+    }
+
+    /// A whole name, or a family: `bast` takes `bast-uring`, `tokio` takes `tokio-multi`.
+    fn takes_subject(&self, subject: &str) -> bool {
+        let family = subject.split('-').next().unwrap_or(subject);
+        self.subjects.is_empty() || self.subjects.iter().any(|s| s == subject || s == family)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(cases: &[Case]) -> Vec<String> {
+        cases.iter().map(|c| format!("{} {} {:?}", c.bench.name, c.param, c.subjects)).collect()
+    }
+
+    #[test]
+    fn filters_narrow_the_plan() {
+        let filter = Filter {
+            subjects: vec!["tokio".into(), "go".into()],
+            params: vec!["100@2".into(), "1".into()],
+            quick: false,
+        };
+        let cases = plan(&["yield".into()], &filter).unwrap();
+        let want = [
+            r#"yield 1 ["tokio-current", "tokio-multi", "go"]"#,
+            r#"yield 100@2 ["tokio-multi", "go"]"#,
+        ];
+        assert_eq!(names(&cases), want);
+    }
+
+    #[test]
+    fn quick_swaps_the_slow_parameters() {
+        let params = |quick, asked: &[&str]| {
+            let params = asked.iter().map(|p| (*p).to_owned()).collect();
+            let filter = Filter { quick, params, ..Filter::default() };
+            let cases = plan(&["sleepers".into()], &filter).unwrap();
+            cases.iter().map(|c| c.param).collect::<Vec<_>>()
+        };
+        assert_eq!(params(true, &[]), ["100000"]);
+        assert_eq!(params(false, &[]), ["1000000"]);
+        assert_eq!(params(true, &["1000000"]), ["1000000"]);
+    }
+
+    #[test]
+    fn groups_and_unknown_names() {
+        let micro = plan(&["micro".into()], &Filter::default()).unwrap();
+        assert!(micro.iter().all(|c| c.bench.kind == Kind::Micro) && micro.len() > 10);
+        let all = plan(&["all".into()], &Filter::default()).unwrap();
+        assert!(all.len() > micro.len());
+        assert!(plan(&["nothing".into()], &Filter::default()).is_err());
+        let none = Filter { subjects: vec!["nobody".into()], ..Filter::default() };
+        assert!(plan(&["all".into()], &none).is_err());
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for (i, b) in BENCHES.iter().enumerate() {
+            assert!(BENCHES[..i].iter().all(|o| o.name != b.name), "{}", b.name);
+            for (j, p) in b.params.iter().enumerate() {
+                assert!(b.params[..j].iter().all(|o| o.name != p.name), "{} {}", b.name, p.name);
+            }
+        }
+    }
+}

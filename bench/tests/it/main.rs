@@ -1,0 +1,93 @@
+//! The built program, as a user runs it. Cheap benchmarks only; each test is bounded.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Runs the program; a run that takes longer than 20 s is killed and fails the test.
+fn bench(args: &[&str]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bast-bench"))
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let start = Instant::now();
+    // What these runs print fits into the pipes.
+    while child.try_wait().expect("the child can be waited for").is_none() {
+        if start.elapsed() > Duration::from_secs(20) {
+            child.kill().expect("the child can be killed");
+            panic!("{args:?} took longer than 20 s");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().expect("the output is read")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_quick_run_gives_a_table_and_json_lines() {
+    let file = std::env::temp_dir().join(format!("bast-bench-{}.json", std::process::id()));
+    let path = file.to_str().expect("a temporary directory with a plain name");
+    let run = ["run", "yield", "ping-pong", "--quick", "--repeat", "1", "--json", path];
+    let only = ["--subject", "threads,bast", "--param", "1,park"];
+    let out = bench(&[&run[..], &only[..]].concat());
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let json = fs::read_to_string(&file).expect("the JSON file is there");
+    fs::remove_file(&file).expect("the JSON file can be removed");
+    let mut seen = Vec::new();
+    for line in json.lines() {
+        let v: serde_json::Value = serde_json::from_str(line).expect("a JSON object a line");
+        let text = |key: &str| v[key].as_str().expect("text").to_owned();
+        assert_eq!(v.as_object().expect("an object").len(), 7, "{line}");
+        assert_eq!((text("unit").as_str(), &v["n"]), ("ns", &serde_json::json!(1)));
+        assert!(v["median"].as_f64().expect("a number") > 0.0, "{line}");
+        assert_eq!(v["median"], v["min"], "of one round");
+        seen.push(format!("{} {} {}", text("bench"), text("param"), text("subject")));
+    }
+    let want = ["yield 1 bast", "yield 1 threads", "ping-pong park bast", "ping-pong park threads"];
+    assert_eq!(seen, want);
+    let table = text(&out.stdout);
+    assert_eq!(table.matches(" 1.00x").count(), 2, "{table}");
+    assert!(text(&out.stderr).contains("(round 1 of 1)"), "progress goes to stderr");
+}
+
+#[test]
+fn a_quick_echo_measures_a_server() {
+    let args = ["run", "echo", "--quick", "--repeat", "1", "--param", "1"];
+    let out = bench(&[&args[..], &["--subject", "raw-epoll,bast-epoll"]].concat());
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let table = text(&out.stdout);
+    assert_eq!(table.matches("cpu us/message").count(), 2, "{table}");
+    assert_eq!(table.matches("messages/s").count(), 2, "{table}");
+}
+
+#[test]
+fn list_and_help_explain() {
+    let list = text(&bench(&["list"]).stdout);
+    for name in ["yield", "spawn-join", "ping-pong", "sleepers", "timer-delay", "echo", "pong"] {
+        assert!(list.contains(&format!("{name}: ")), "{list}");
+    }
+    let help = text(&bench(&["--help"]).stdout);
+    assert!(help.contains("run micro --quick") && !help.contains("\n  serve"), "{help}");
+}
+
+#[test]
+fn mistakes_are_errors() {
+    for args in [
+        &["run", "nothing"][..],
+        &["run", "yield", "--subject", "nobody"],
+        &["run", "yield", "--repeat", "0"],
+        &["run", "yield", "--json", "/nonexistent/x.json"],
+        &["subject", "yield", "many", "threads", "1", "1"],
+    ] {
+        let out = bench(args);
+        assert!(!out.status.success(), "{args:?}");
+        assert!(!out.stderr.is_empty(), "{args:?}");
+    }
+}

@@ -1,0 +1,200 @@
+//! The switch by corosensei: for the architectures and sanitizers that `native` does not cover.
+
+use std::mem::ManuallyDrop;
+use std::ptr;
+use std::ptr::NonNull;
+
+use corosensei::stack::{Stack as RawStack, StackPointer};
+use corosensei::{CoroutineResult, Yielder};
+
+use super::{Entry, abort_dropped};
+use crate::stack::{LINE, Stack};
+
+/// What the code on a stack switches out with.
+#[repr(transparent)]
+pub struct Suspender {
+    yielder: Yielder<(), ()>,
+}
+
+impl Suspender {
+    /// Goes back to whoever resumed this context, and returns when it is resumed again.
+    #[inline]
+    pub fn suspend(&self) {
+        self.yielder.suspend(());
+    }
+}
+
+impl std::fmt::Debug for Suspender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Suspender").finish_non_exhaustive()
+    }
+}
+
+/// Hides the foreign trait from the public type.
+#[repr(transparent)]
+struct Raw(ManuallyDrop<Stack>);
+
+// SAFETY: base is 64-byte aligned and limit page-aligned; there is a guard at the low end
+// (coro 3) and at least MIN_STACK_SIZE usable bytes.
+unsafe impl RawStack for Raw {
+    #[inline]
+    fn base(&self) -> StackPointer {
+        self.0.base().addr()
+    }
+
+    #[inline]
+    fn limit(&self) -> StackPointer {
+        NonNull::new(self.0.slot()).map_or(self.0.base().addr(), NonNull::addr)
+    }
+}
+
+/// A stack with code on it: not yet started, suspended, or returned.
+///
+/// The raw layer: no state is checked that the caller must know anyway. Use
+/// [`Coroutine`](crate::Coroutine) where that matters more than the last nanosecond.
+///
+/// Dropping one that is suspended aborts the process (coro 1): its frames may be borrowed from,
+/// and only the layer above can unwind them. Dropping one that has returned, or was never
+/// resumed, loses the stack to its pool; use [`into_stack`](Context::into_stack).
+pub struct Context {
+    coro: ManuallyDrop<corosensei::Coroutine<(), (), (), Raw>>,
+    /// The same stack again, since `coro` does not show its own.
+    stack: ManuallyDrop<Stack>,
+    taken: bool,
+}
+
+impl Context {
+    /// Prepares `stack` to run `entry(suspender, arg)` at the first resume.
+    ///
+    /// # Safety
+    /// * `arg` stays valid for `entry` until it has returned.
+    /// * The context is resumed only on the thread that first resumed it (coro 2), and does not move
+    ///   between its first resume and its end.
+    /// * `entry` does not unwind: it catches. (If it unwinds all the same, the process aborts.)
+    #[inline]
+    pub unsafe fn new(stack: Stack, entry: Entry, arg: *mut ()) -> Context {
+        let body = move |yielder: &Yielder<(), ()>, ()| {
+            // SAFETY: Suspender is a transparent wrapper.
+            let suspender = unsafe { &*ptr::from_ref(yielder).cast::<Suspender>() };
+            let bomb = AbortOnUnwind;
+            // SAFETY: the caller's promise.
+            unsafe { entry(suspender, arg) };
+            std::mem::forget(bomb);
+        };
+        // SAFETY: the same stack once more, in a holder that never lets it out.
+        let raw = Raw(ManuallyDrop::new(unsafe { ptr::read(&stack) }));
+        let coro = corosensei::Coroutine::with_stack(raw, body);
+        Context { coro: ManuallyDrop::new(coro), stack: ManuallyDrop::new(stack), taken: false }
+    }
+
+    /// Runs the code until it suspends (`false`) or returns (`true`).
+    ///
+    /// # Panics
+    /// If it has returned already.
+    #[inline]
+    pub fn resume(&mut self) -> bool {
+        match self.coro.resume(()) {
+            CoroutineResult::Yield(()) => false,
+            CoroutineResult::Return(()) => true,
+        }
+    }
+
+    /// Whether it was resumed at least once.
+    #[inline]
+    pub fn started(&self) -> bool {
+        self.coro.started()
+    }
+
+    /// Whether the entry function has returned.
+    #[inline]
+    pub fn done(&self) -> bool {
+        self.coro.done()
+    }
+
+    /// The stack, to be given back to its pool, once the entry function has returned or if it
+    /// was never started.
+    ///
+    /// # Panics
+    /// If the context is suspended. (The process aborts, in fact, as the context is dropped.)
+    #[inline]
+    pub fn into_stack(mut self) -> Stack {
+        // SAFETY: once, as `self` goes.
+        unsafe { self.reclaim() }
+    }
+
+    /// [`into_stack`](Context::into_stack) in place, for contexts that are part of something larger.
+    ///
+    /// # Safety
+    /// At most once; the context can only be dropped or forgotten afterwards.
+    ///
+    /// # Panics
+    /// If the context is suspended.
+    #[inline]
+    pub unsafe fn reclaim(&mut self) -> Stack {
+        if !self.coro.done() {
+            self.abandon_unstarted();
+        }
+        // SAFETY: taken once (the caller's promise); `drop` finds the context taken.
+        unsafe {
+            self.taken = true;
+            ManuallyDrop::into_inner(ManuallyDrop::take(&mut self.coro).into_stack().0)
+        }
+    }
+
+    #[cold]
+    fn abandon_unstarted(&mut self) {
+        assert!(!self.coro.started(), "the stack of a suspended context cannot be taken");
+        // SAFETY: never resumed, so there are no frames; the closure on the stack has no drop.
+        unsafe { self.coro.force_reset() };
+    }
+
+    /// Names the code, for the report of an overflow.
+    ///
+    /// # Safety
+    /// As [`Stack::set_label`].
+    #[inline]
+    pub unsafe fn set_label(&self, name: *const u8, len: usize) {
+        // SAFETY: passed on.
+        unsafe { self.stack.set_label(name, len) };
+    }
+
+    /// Usable bytes of the stack.
+    #[inline]
+    pub fn stack_size(&self) -> usize {
+        self.stack.usable_size()
+    }
+
+    /// An address in the cache lines that the next resume reads first, for prefetching a context
+    /// that will be resumed soon. The frames of a sleeping fiber begin there and go down.
+    #[inline]
+    pub fn stack_pointer_hint(&self) -> *const u8 {
+        self.stack.base().as_ptr().wrapping_sub(LINE)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if !self.taken && self.coro.started() && !self.coro.done() {
+            abort_dropped();
+        }
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("stack", &*self.stack)
+            .field("started", &self.started())
+            .field("done", &self.done())
+            .finish()
+    }
+}
+
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        eprintln!("bast-coro: the entry function of a context has unwound; aborting");
+        std::process::abort();
+    }
+}

@@ -1,0 +1,231 @@
+//! The report of a stack overflow (coro 3).
+//!
+//! ```text
+//!   fault ──► handler ── address in a guard of ours? ── yes ──► message, abort
+//!                                   │ no
+//!                                   ▼
+//!                        the handler that was there before (std's, a sanitizer's, none)
+//! ```
+//!
+//! The handler runs on the alternate signal stack of the faulting thread, since the stack itself
+//! is used up. The main thread and threads of `std` have one. On a thread made by foreign code
+//! call [`AltStack::ensure`] first; without it the kernel kills the process without a message
+//! (memory is still not corrupted).
+//!
+//! Everything in the handler is async-signal-safe: it loads from the registry, formats into a
+//! buffer of its own, and calls `write`, `sigaction` and `abort`.
+//!
+//! The state shared between threads is the registry's (see there) and the previous actions, which
+//! are written once, before the handler can run.
+
+use std::io;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use crate::{os, registry, stack};
+
+/// SIGSEGV and SIGBUS: Linux reports a guard as the first, macOS may report the second.
+const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+static PREVIOUS: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
+
+/// Installs the report for the whole process, once; [`StackPool`](crate::StackPool) does it.
+///
+/// Faults outside of our guards go to the handler that was installed before, so that std's own
+/// message for ordinary threads stays.
+pub fn install() {
+    PREVIOUS.get_or_init(|| {
+        // The previous actions have to be known before the new ones can run: read, then set. They
+        // are stored when this closure returns; a fault in between finds none and gets the
+        // default action, death by the same signal.
+        SIGNALS.map(|signal| {
+            let mut old = MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: all zeroes is a valid sigaction; both pointers are good for the call; the
+            // handler has the signature that SA_SIGINFO asks for.
+            unsafe {
+                let mut new: libc::sigaction = std::mem::zeroed();
+                new.sa_sigaction = on_fault as *const () as usize;
+                new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+                libc::sigemptyset(&raw mut new.sa_mask);
+                libc::sigaction(signal, &raw const new, old.as_mut_ptr());
+                old.assume_init()
+            }
+        })
+    });
+}
+
+unsafe extern "C" fn on_fault(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: the kernel passes a valid siginfo. A code above zero means that the kernel itself
+    // sent it, so that there is an address.
+    let addr = unsafe { if (*info).si_code > 0 { (*info).si_addr() as usize } else { 0 } };
+    if let Some(slab) = registry::find(addr) {
+        // SAFETY: registered slabs are mapped, and find says that addr is in this one.
+        if let Some((name, len, usable)) = unsafe { stack::guard_hit(slab, addr) } {
+            // SAFETY: the label is valid while the code runs, and that is what it was doing.
+            unsafe { report(name, len, usable) };
+            // SAFETY: never returns.
+            unsafe { libc::abort() };
+        }
+    }
+    // SAFETY: the arguments are the kernel's.
+    unsafe { chain(signal, info, context) };
+}
+
+/// Does what would have been done without us.
+///
+/// # Safety
+/// In a signal handler, with that handler's arguments.
+unsafe fn chain(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let index = usize::from(signal != SIGNALS[0]);
+    let previous = PREVIOUS.get().map(|p| &p[index]);
+    match previous {
+        Some(old) if old.sa_sigaction != libc::SIG_DFL && old.sa_sigaction != libc::SIG_IGN => {
+            // SAFETY: an action other than the two constants is a function, and SA_SIGINFO says
+            // which signature it has.
+            unsafe {
+                if old.sa_flags & libc::SA_SIGINFO != 0 {
+                    type Action =
+                        unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+                    let action: Action = std::mem::transmute::<usize, Action>(old.sa_sigaction);
+                    action(signal, info, context);
+                } else {
+                    type Action = unsafe extern "C" fn(libc::c_int);
+                    let action: Action = std::mem::transmute::<usize, Action>(old.sa_sigaction);
+                    action(signal);
+                }
+            }
+        }
+        _ => {
+            // The default: the instruction faults again when we return, and that is the end.
+            // SAFETY: all zeroes is a valid sigaction, namely SIG_DFL.
+            unsafe {
+                let mut new: libc::sigaction = std::mem::zeroed();
+                new.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &raw const new, ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `name` is null or valid for `len` bytes.
+unsafe fn report(name: *const u8, len: usize, usable: usize) {
+    let name: &[u8] = if name.is_null() || len == 0 {
+        b"<unnamed>"
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(name, len) }
+    };
+    let mut line = Line { bytes: [0; 512], len: 0 };
+    line.push(b"\nfiber '");
+    line.push(&name[..name.len().min(200)]);
+    line.push(b"' has overflowed its stack of ");
+    line.push_number(usable / 1024);
+    line.push(
+        b" KiB\nSet a larger one with Builder::stack_size, or for all fibers with BAST_STACK (bytes).\n",
+    );
+    let mut rest = &line.bytes[..line.len];
+    while !rest.is_empty() {
+        // SAFETY: the buffer is valid.
+        let n = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(n) {
+            Ok(n) if n > 0 => rest = &rest[n.min(rest.len())..],
+            _ => break,
+        }
+    }
+}
+
+/// Text without allocation.
+struct Line {
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl Line {
+    fn push(&mut self, text: &[u8]) {
+        for byte in text {
+            if let Some(place) = self.bytes.get_mut(self.len) {
+                *place = *byte;
+                self.len += 1;
+            }
+        }
+    }
+
+    fn push_number(&mut self, n: usize) {
+        if n >= 10 {
+            self.push_number(n / 10);
+        }
+        self.push(&[b'0' + (n % 10) as u8]);
+    }
+}
+
+/// An alternate signal stack for a thread that `std` did not make; removed when dropped.
+#[derive(Debug)]
+pub struct AltStack {
+    /// None if the thread had one already.
+    base: Option<NonNull<u8>>,
+    len: usize,
+    _not_send: PhantomData<*mut ()>,
+}
+
+impl AltStack {
+    /// Gives the calling thread an alternate signal stack unless it has one. To be kept for as
+    /// long as fibers run on the thread.
+    pub fn ensure() -> io::Result<AltStack> {
+        let mut old = MaybeUninit::<libc::stack_t>::zeroed();
+        // SAFETY: asks only; the pointer is good for the call.
+        let old = unsafe {
+            if libc::sigaltstack(ptr::null(), old.as_mut_ptr()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            old.assume_init()
+        };
+        if old.ss_flags & libc::SS_DISABLE == 0 {
+            return Ok(AltStack { base: None, len: 0, _not_send: PhantomData });
+        }
+        // Wide registers alone can take 10 KiB of a signal frame.
+        let page = os::page_size();
+        let len = (64 * 1024).max(page) + page;
+        let base = os::reserve(len)?;
+        // SAFETY: the low page of a fresh reservation.
+        let guarded = unsafe { os::protect(os::Range { start: base.as_ptr(), len: page }) };
+        let new = libc::stack_t {
+            ss_sp: base.as_ptr().wrapping_add(page).cast(),
+            ss_flags: 0,
+            ss_size: len - page,
+        };
+        // SAFETY: the memory stays until drop, on this thread (not Send).
+        if guarded.is_err() || unsafe { libc::sigaltstack(&raw const new, ptr::null_mut()) } != 0 {
+            let e = io::Error::last_os_error();
+            // SAFETY: not in use.
+            unsafe { os::release(base, len) };
+            return Err(e);
+        }
+        Ok(AltStack { base: Some(base), len, _not_send: PhantomData })
+    }
+}
+
+impl Drop for AltStack {
+    fn drop(&mut self) {
+        if let Some(base) = self.base {
+            let none = libc::stack_t {
+                ss_sp: ptr::null_mut(),
+                ss_flags: libc::SS_DISABLE,
+                ss_size: self.len,
+            };
+            // SAFETY: the same thread; once it is disabled nothing uses the memory.
+            unsafe {
+                if libc::sigaltstack(&raw const none, ptr::null_mut()) == 0 {
+                    os::release(base, self.len);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The raw switch.
+
+use std::cell::Cell;
+
+use bast_coro::{Context, StackPool, Suspender};
+
+use crate::support::{in_child, signal, stderr};
+
+unsafe fn count_to_three(suspender: &Suspender, arg: *mut ()) {
+    // SAFETY: the tests pass a Cell<u32> that outlives the context.
+    let cell = unsafe { &*arg.cast::<Cell<u32>>() };
+    for _ in 0..3 {
+        cell.set(cell.get() + 1);
+        suspender.suspend();
+    }
+}
+
+fn arg(cell: &Cell<u32>) -> *mut () {
+    std::ptr::from_ref(cell).cast_mut().cast()
+}
+
+#[test]
+fn resume_suspend_return() {
+    let mut pool = StackPool::new().unwrap();
+    let cell = Cell::new(0);
+    for round in 0..5 {
+        cell.set(0);
+        // SAFETY: the cell outlives the context; one thread; no unwinding.
+        let mut context = unsafe { Context::new(pool.take().unwrap(), count_to_three, arg(&cell)) };
+        assert!(!context.started() && !context.done());
+        for i in 1..=3 {
+            assert!(!context.resume());
+            assert_eq!(cell.get(), i);
+        }
+        assert!(context.started() && !context.done());
+        assert!(context.resume());
+        assert!(context.done());
+        assert_eq!(context.stack_size(), 256 << 10);
+        pool.give(context.into_stack());
+        assert_eq!(pool.stats().live, 0, "round {round}");
+    }
+}
+
+#[test]
+fn many_interleaved() {
+    let mut pool = StackPool::new().unwrap();
+    let cells: Vec<_> = (0..1000).map(|_| Cell::new(0)).collect();
+    let mut all: Vec<_> = cells
+        .iter()
+        // SAFETY: the cells outlive the contexts; one thread; no unwinding.
+        .map(|c| unsafe { Context::new(pool.take().unwrap(), count_to_three, arg(c)) })
+        .collect();
+    for i in 1..=3 {
+        assert!(all.iter_mut().all(|c| !c.resume()));
+        assert!(cells.iter().all(|c| c.get() == i));
+    }
+    assert!(all.iter_mut().all(Context::resume));
+    for context in all {
+        pool.give(context.into_stack());
+    }
+}
+
+#[test]
+fn never_started() {
+    let mut pool = StackPool::new().unwrap();
+    let cell = Cell::new(0);
+    // SAFETY: as above.
+    let context = unsafe { Context::new(pool.take().unwrap(), count_to_three, arg(&cell)) };
+    pool.give(context.into_stack());
+    assert_eq!((cell.get(), pool.stats().live), (0, 0));
+}
+
+#[test]
+fn small() {
+    assert_eq!(size_of::<bast_coro::Stack>(), size_of::<usize>());
+    if cfg!(not(feature = "sanitizer")) {
+        assert!(size_of::<Context>() <= 5 * size_of::<usize>());
+    }
+}
+
+#[test]
+fn dropping_a_suspended_one_aborts() {
+    let output = in_child("context::dropping_a_suspended_one_aborts", || {
+        let mut pool = StackPool::new().unwrap();
+        let cell = Cell::new(0);
+        // SAFETY: as above.
+        let mut context = unsafe { Context::new(pool.take().unwrap(), count_to_three, arg(&cell)) };
+        context.resume();
+        drop(context);
+    });
+    assert_eq!(signal(&output), Some(libc::SIGABRT));
+    assert!(stderr(&output).contains("a suspended context was dropped"), "{}", stderr(&output));
+}
+
+unsafe fn unwinds(_: &Suspender, _: *mut ()) {
+    std::panic::resume_unwind(Box::new(()));
+}
+
+#[test]
+fn an_entry_that_unwinds_aborts() {
+    let output = in_child("context::an_entry_that_unwinds_aborts", || {
+        let mut pool = StackPool::new().unwrap();
+        // SAFETY: breaks the rule against unwinding, to see it checked.
+        let mut context =
+            unsafe { Context::new(pool.take().unwrap(), unwinds, std::ptr::null_mut()) };
+        context.resume();
+    });
+    assert_eq!(signal(&output), Some(libc::SIGABRT));
+    // The words are the portable switch's, or the compiler's for the native one.
+    let text = stderr(&output);
+    assert!(text.contains("has unwound") || text.contains("cannot unwind"), "{text}");
+}

@@ -1,0 +1,78 @@
+//! Children for tests that die or need a process of their own, and a look at raw memory.
+
+use std::process::{Command, Output};
+
+use bast_coro::{Context, Stack, Suspender};
+
+const CHILD: &str = "BAST_CORO_CHILD";
+
+/// In the parent: runs the test `name` again, alone in a child process, and returns how it went.
+/// In that child: runs `body` (on the main thread), then exits with 0 and `None` is never seen.
+pub(crate) fn in_child(name: &str, body: impl FnOnce()) -> Output {
+    if std::env::var(CHILD).is_ok_and(|v| v == name) {
+        body();
+        std::process::exit(0);
+    }
+    Command::new(std::env::current_exe().expect("this test"))
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, name)
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .expect("the child runs")
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub(crate) fn signal(output: &Output) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&output.status)
+}
+
+#[track_caller]
+pub(crate) fn assert_success(output: &Output) {
+    assert!(output.status.success(), "{:?}\n{}", output.status, stderr(output));
+}
+
+pub(crate) fn page_size() -> usize {
+    // SAFETY: reads a constant.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap()
+}
+
+unsafe fn nothing(_: &Suspender, _: *mut ()) {}
+
+/// The lowest and the highest address of the stack's slot; the guard is the lowest page.
+pub(crate) fn slot_of(stack: Stack) -> (Stack, *mut u8, *mut u8) {
+    let page = page_size();
+    let usable = stack.usable_size();
+    // SAFETY: never resumed.
+    let context = unsafe { Context::new(stack, nothing, std::ptr::null_mut()) };
+    let hint = context.stack_pointer_hint().cast_mut();
+    let end = hint.wrapping_add(hint.addr().wrapping_neg() % page);
+    (context.into_stack(), end.wrapping_sub(usable + page), end)
+}
+
+/// Whether the kernel can read at `at`. A guard cannot be read by anybody.
+pub(crate) fn readable(at: *const u8) -> bool {
+    let mut fds = [0; 2];
+    // SAFETY: the kernel checks the address itself and answers EFAULT.
+    unsafe {
+        assert_eq!(libc::pipe(fds.as_mut_ptr()), 0);
+        let n = libc::write(fds[1], at.cast(), 1);
+        libc::close(fds[0]);
+        libc::close(fds[1]);
+        n == 1
+    }
+}
+
+/// xorshift64*.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % n
+    }
+}

@@ -1,0 +1,146 @@
+//! Handles: descriptors with an identity.
+//!
+//! The kernel reuses descriptor numbers at once; a driver's notes about a descriptor ("registered",
+//! "nothing to read") must not survive it. Each [`Handle`] therefore carries an id that is never used
+//! twice in a process, and a driver trusts what it noted under a number only if the id still agrees.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a driver has to know about a descriptor before it uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A connected or connecting TCP stream. In blocking mode; non-blocking calls say so per call.
+    Stream,
+    /// A listening socket. In non-blocking mode: `accept` has no per-call flag.
+    Listener,
+    /// Any other socket: datagram, sequenced packets, a local (`AF_UNIX`) stream. In blocking mode.
+    /// (Not `Stream`, as a short read of these does not mean that nothing more is there.)
+    Datagram,
+    /// A pipe, terminal, eventfd, …: pollable, in non-blocking mode unless `foreign`.
+    Pipe,
+    /// A regular file, directory or block device: never "not ready", may wait for the disk.
+    File,
+    /// Somebody else's descriptor, mode unknown: only [`Op::Poll`](crate::Op::Poll) is asked of it.
+    Foreign,
+}
+
+/// A borrowed handle as an [`Op`](crate::Op) carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandleRef {
+    pub(crate) raw: RawFd,
+    pub(crate) kind: Kind,
+    pub(crate) id: u64,
+}
+
+impl HandleRef {
+    /// A descriptor that bast does not own and knows nothing about, for
+    /// [`Op::Poll`](crate::Op::Poll). The driver keeps no note of it between operations.
+    #[must_use]
+    pub fn foreign(fd: BorrowedFd<'_>) -> HandleRef {
+        HandleRef { raw: fd.as_raw_fd(), kind: Kind::Foreign, id: 0 }
+    }
+
+    /// The descriptor's number.
+    #[must_use]
+    pub const fn raw(&self) -> RawFd {
+        self.raw
+    }
+
+    /// The descriptor's kind.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The identity: unique in this process, 0 for foreign descriptors.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+/// The first number of the simulator's descriptors. They lie above what any kernel hands out
+/// (`fs.nr_open` is at most 2^30), so that neither is ever mistaken for the other.
+pub const SIM_BASE: RawFd = 1 << 30;
+
+/// An owned descriptor. Dropping it closes it.
+///
+/// Rust's borrows see to contract io 6 for a handle that is used through references: an operation
+/// borrows the handle until it has completed, so it cannot be dropped under one.
+#[derive(Debug)]
+pub struct Handle {
+    raw: RawFd,
+    kind: Kind,
+    id: u64,
+}
+
+impl Handle {
+    /// Takes ownership of a raw descriptor that an operation yielded, or that another library gave
+    /// up. The descriptor must be in the mode that its [`Kind`] says.
+    ///
+    /// # Safety
+    /// Nobody else owns `raw`.
+    #[must_use]
+    pub unsafe fn from_raw(raw: RawFd, kind: Kind) -> Handle {
+        // Relaxed: only uniqueness matters, no memory is published through the counter.
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Handle { raw, kind, id: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// The handle as operations carry it. It must not be used after the handle is closed.
+    #[must_use]
+    pub const fn as_ref(&self) -> HandleRef {
+        HandleRef { raw: self.raw, kind: self.kind, id: self.id }
+    }
+
+    /// The same descriptor under another kind (a socket that became a listener). It gets a new
+    /// identity, as its mode changed.
+    #[must_use]
+    pub fn into_kind(self, kind: Kind) -> Handle {
+        // SAFETY: `into_raw` gave up ownership.
+        unsafe { Handle::from_raw(self.into_raw(), kind) }
+    }
+
+    /// Whether this is one of the simulator's descriptors.
+    #[must_use]
+    pub const fn is_simulated(&self) -> bool {
+        self.raw >= SIM_BASE
+    }
+
+    /// Gives up ownership without closing.
+    #[must_use]
+    pub fn into_raw(self) -> RawFd {
+        let raw = self.raw;
+        std::mem::forget(self);
+        raw
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let _ = crate::driver::close_raw(self.raw);
+    }
+}
+
+impl AsRawFd for Handle {
+    fn as_raw_fd(&self) -> RawFd {
+        self.raw
+    }
+}
+
+impl From<Handle> for OwnedFd {
+    fn from(handle: Handle) -> OwnedFd {
+        // SAFETY: `into_raw` gave up ownership; simulated handles are refused by the face.
+        unsafe { OwnedFd::from_raw_fd(handle.into_raw()) }
+    }
+}
+
+impl Handle {
+    /// Takes over an owned descriptor, which must be in the mode that `kind` says.
+    #[must_use]
+    pub fn from_owned(fd: OwnedFd, kind: Kind) -> Handle {
+        // SAFETY: `fd` was owned and is given up here.
+        unsafe { Handle::from_raw(fd.into_raw_fd(), kind) }
+    }
+}

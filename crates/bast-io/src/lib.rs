@@ -1,0 +1,36 @@
+//! The I/O manager: give an [`Op`], get a completion.
+//!
+//! One interface over io_uring, epoll and an in-memory simulator. It knows nothing of fibers.
+
+#[allow(unsafe_code)]
+pub mod addr;
+#[allow(unsafe_code)]
+pub mod blocking;
+#[allow(unsafe_code)]
+pub mod driver;
+#[allow(unsafe_code)]
+pub mod handle;
+#[allow(unsafe_code)]
+mod list;
+mod nature;
+pub mod op;
+pub mod outcome;
+#[allow(unsafe_code)]
+pub mod pool;
+#[allow(unsafe_code)]
+pub mod record;
+#[allow(unsafe_code)]
+mod sys;
+#[allow(unsafe_code)]
+pub mod signal;
+#[allow(unsafe_code)]
+pub mod waker;
+
+pub use addr::SockAddr;
+pub use driver::{Config, Driver, DriverKind, Wait};
+pub use handle::{Handle, HandleRef, Kind};
+pub use op::{Half, Interest, Op, SockOpt};
+pub use outcome::Outcome;
+pub use pool::Pool;
+pub use record::{Done, Record};
+pub use waker::Waker;

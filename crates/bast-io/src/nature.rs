@@ -1,0 +1,141 @@
+//! What kind of thing an operation is: what it waits for, and how it may be tried.
+//!
+//! The drivers differ in how they wait; the questions they ask about an operation are the same, and
+//! are answered here once.
+
+use crate::op::Interest;
+use crate::{HandleRef, Kind, Op, Outcome, sys};
+
+impl HandleRef {
+    /// Whether it is asked by `recv` and `send`, which know `MSG_DONTWAIT`.
+    pub(crate) const fn is_socket(&self) -> bool {
+        matches!(self.kind, Kind::Stream | Kind::Listener | Kind::Datagram)
+    }
+}
+
+impl Op {
+    /// What a socket or pipe operation waits for when it cannot proceed; `None` for those that do not
+    /// wait for a peer, and for `Splice`, which may wait for either end.
+    pub(crate) const fn waits_for(&self) -> Option<(HandleRef, Interest)> {
+        match *self {
+            Op::Accept { handle, .. } | Op::Recv { handle, .. } | Op::RecvMsg { handle, .. } => {
+                Some((handle, Interest::Readable))
+            }
+            Op::Connect { handle, .. } | Op::Send { handle, .. } | Op::SendMsg { handle, .. } => {
+                Some((handle, Interest::Writable))
+            }
+            Op::Read { handle, .. } | Op::ReadV { handle, .. } => match handle.kind {
+                Kind::File => None,
+                _ => Some((handle, Interest::Readable)),
+            },
+            Op::Write { handle, .. } | Op::WriteV { handle, .. } => match handle.kind {
+                Kind::File => None,
+                _ => Some((handle, Interest::Writable)),
+            },
+            Op::Poll { handle, interest } => Some((handle, interest)),
+            Op::SendFile { to, .. } => Some((to, Interest::Writable)),
+            Op::Nop
+            | Op::Socket { .. }
+            | Op::Bind { .. }
+            | Op::Listen { .. }
+            | Op::Shutdown { .. }
+            | Op::GetName { .. }
+            | Op::SetOpt { .. }
+            | Op::GetOpt { .. }
+            | Op::Open { .. }
+            | Op::Close { .. }
+            | Op::Fsync { .. }
+            | Op::Statx { .. }
+            | Op::Splice { .. }
+            | Op::Call { .. } => None,
+        }
+    }
+
+    /// Whether every driver does this on the spot: it waits neither for a peer nor for a disk.
+    pub(crate) const fn is_immediate(&self) -> bool {
+        matches!(
+            self,
+            Op::Nop
+                | Op::Socket { .. }
+                | Op::Bind { .. }
+                | Op::Listen { .. }
+                | Op::Shutdown { .. }
+                | Op::GetName { .. }
+                | Op::SetOpt { .. }
+                | Op::GetOpt { .. }
+                | Op::Close { .. }
+        )
+    }
+
+    /// Whether the caller itself asked for `EAGAIN` instead of a wait.
+    pub(crate) const fn is_dontwait(&self) -> bool {
+        match *self {
+            Op::Recv { flags, .. }
+            | Op::Send { flags, .. }
+            | Op::RecvMsg { flags, .. }
+            | Op::SendMsg { flags, .. } => flags & libc::MSG_DONTWAIT != 0,
+            _ => false,
+        }
+    }
+
+    /// Whether it waits for readiness first and is tried only then.
+    pub(crate) const fn is_gated(&self) -> bool {
+        matches!(self, Op::Splice { .. } | Op::SendFile { .. } | Op::Poll { .. })
+    }
+
+    /// Whether `outcome` shows that a stream has no more to read, or no more room (the argument is in
+    /// `driver/readiness/table.rs`).
+    pub(crate) const fn exhausted(&self, outcome: Outcome) -> bool {
+        let (handle, len) = match *self {
+            Op::Recv { handle, len, flags: 0, .. } | Op::Send { handle, len, flags: 0, .. } => {
+                (handle, len)
+            }
+            Op::Read { handle, len, .. } | Op::Write { handle, len, .. } => (handle, len),
+            _ => return false,
+        };
+        matches!(handle.kind, Kind::Stream) && outcome.0 > 0 && (outcome.0 as usize) < len
+    }
+
+    /// Whether it proceeds whenever its descriptor has data or room, so that one such operation's
+    /// EAGAIN speaks for all.
+    pub(crate) const fn is_plain(&self) -> bool {
+        match *self {
+            Op::Recv { flags, .. }
+            | Op::Send { flags, .. }
+            | Op::RecvMsg { flags, .. }
+            | Op::SendMsg { flags, .. } => flags == 0,
+            Op::Accept { .. }
+            | Op::Read { .. }
+            | Op::Write { .. }
+            | Op::ReadV { .. }
+            | Op::WriteV { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Sets the descriptors non-blocking that `splice` and `sendfile` must not wait for. They stay
+    /// so: clearing the mode again would race with another such operation.
+    pub(crate) fn unblock_ends(&self) {
+        let ends = match *self {
+            Op::Splice { from, to, .. } => [Some(from), Some(to)],
+            Op::SendFile { to, .. } => [Some(to), None],
+            _ => return,
+        };
+        for end in ends.into_iter().flatten() {
+            if end.is_socket() {
+                let _ = sys::set_nonblocking(end.raw, true);
+            }
+        }
+    }
+
+    /// The ends of a splice and what is needed of each, files left out.
+    pub(crate) fn gates(&self) -> [Option<(HandleRef, Interest)>; 2] {
+        match *self {
+            Op::Splice { from, to, .. } => [
+                (from.kind != Kind::File).then_some((from, Interest::Readable)),
+                (to.kind != Kind::File).then_some((to, Interest::Writable)),
+            ],
+            _ => [self.waits_for(), None],
+        }
+    }
+}

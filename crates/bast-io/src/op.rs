@@ -1,0 +1,129 @@
+//! The closed set of operations: what a program may ask of a kernel.
+//!
+//! An [`Op`] is plain data: handles by value, memory by raw pointer. It is lent to a driver inside a
+//! [`Record`](crate::Record) and everything it points at stays lent until the record completes
+//! (contract io 1). Each driver matches this enum exhaustively, so that a new operation is a compile
+//! error in every driver until it has been thought about there.
+//!
+//! Cancelling is a request to the driver ([`Driver::cancel`](crate::Driver::cancel)), not an
+//! operation: it has no completion of its own.
+
+use crate::addr::SockAddr;
+use crate::handle::HandleRef;
+
+/// A socket option, by its name in `setsockopt(2)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SockOpt {
+    /// `SOL_SOCKET`, `IPPROTO_TCP`, …
+    pub level: i32,
+    /// `SO_REUSEADDR`, `TCP_NODELAY`, …
+    pub name: i32,
+}
+
+/// Which readiness [`Op::Poll`] waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Something to read, end of stream, or an error.
+    Readable,
+    /// Room to write, or an error.
+    Writable,
+}
+
+/// The half of a connection that [`Op::Shutdown`] ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// Further reads see the end of the stream.
+    Read,
+    /// The peer sees the end of the stream.
+    Write,
+    /// Both.
+    Both,
+}
+
+/// One operation. The result of each is an [`Outcome`](crate::Outcome): the number that its system
+/// call returns, or the error. Fields are named as the call's manual page names its arguments.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub enum Op {
+    /// Completes with 0.
+    Nop,
+
+    // ---- sockets: made and set up (at once on a readiness driver) ----
+    /// Makes a socket. Completes with the new handle.
+    Socket { domain: i32, kind: i32, protocol: i32 },
+    /// Gives the socket a local address.
+    Bind { handle: HandleRef, addr: *const SockAddr },
+    /// Makes the socket a listener.
+    Listen { handle: HandleRef, backlog: i32 },
+    /// Ends one half of a connection or both.
+    Shutdown { handle: HandleRef, how: Half },
+    /// Writes the local (`peer: false`) or remote address to `addr`.
+    GetName { handle: HandleRef, peer: bool, addr: *mut SockAddr },
+    /// `setsockopt` with the `len` bytes at `value`.
+    SetOpt { handle: HandleRef, opt: SockOpt, value: *const u8, len: u32 },
+    /// `getsockopt` into the `*len` bytes at `value`; `*len` is what was written.
+    GetOpt { handle: HandleRef, opt: SockOpt, value: *mut u8, len: *mut u32 },
+
+    // ---- sockets: what waits ----
+    /// Takes a connection; the peer's address goes to `addr` (null: not wanted). Completes with the
+    /// new handle, close-on-exec.
+    Accept { handle: HandleRef, addr: *mut SockAddr },
+    /// Connects the socket. Completes when the handshake has ended either way.
+    Connect { handle: HandleRef, addr: *const SockAddr },
+    /// `recv` with `flags` (`MSG_PEEK`, …).
+    Recv { handle: HandleRef, buf: *mut u8, len: usize, flags: i32 },
+    /// `send` with `flags`; never raises SIGPIPE. May send less than `len`.
+    Send { handle: HandleRef, buf: *const u8, len: usize, flags: i32 },
+    /// `recvmsg`: vectored, with source address and control data.
+    RecvMsg { handle: HandleRef, msg: *mut libc::msghdr, flags: i32 },
+    /// `sendmsg`: vectored, with destination address and control data; never raises SIGPIPE.
+    SendMsg { handle: HandleRef, msg: *const libc::msghdr, flags: i32 },
+
+    // ---- files, pipes and everything else with a descriptor ----
+    /// Reads at `offset`; `None` reads at the handle's own position (pipes, terminals, sequential
+    /// files).
+    Read { handle: HandleRef, buf: *mut u8, len: usize, offset: Option<u64> },
+    /// Writes at `offset`, or at the handle's own position.
+    Write { handle: HandleRef, buf: *const u8, len: usize, offset: Option<u64> },
+    /// Vectored [`Op::Read`].
+    ReadV { handle: HandleRef, iov: *const libc::iovec, count: u32, offset: Option<u64> },
+    /// Vectored [`Op::Write`].
+    WriteV { handle: HandleRef, iov: *const libc::iovec, count: u32, offset: Option<u64> },
+    /// Opens the NUL-terminated `path` relative to the working directory, close-on-exec. Completes
+    /// with the new handle.
+    Open { path: *const libc::c_char, flags: i32, mode: u32 },
+    /// Closes a raw descriptor whose [`Handle`](crate::Handle) was given up by `into_raw`.
+    Close { fd: i32 },
+    /// Flushes a file to its device; `data_only` as `fdatasync`.
+    Fsync { handle: HandleRef, data_only: bool },
+    /// `statx` of the NUL-terminated `path` relative to `dir` (`AT_FDCWD`, or a descriptor with
+    /// `AT_EMPTY_PATH`).
+    Statx { dir: i32, path: *const libc::c_char, flags: i32, mask: u32, out: *mut libc::statx },
+    /// Moves bytes between two handles of which one is a pipe; `None` offsets use the handle's own
+    /// position.
+    Splice {
+        from: HandleRef,
+        from_offset: Option<u64>,
+        to: HandleRef,
+        to_offset: Option<u64>,
+        len: u32,
+    },
+    /// `sendfile` from a file at `offset` to a socket.
+    SendFile { to: HandleRef, file: HandleRef, offset: u64, len: usize },
+    /// Completes with 0 when the handle is ready (the thesis' `threadWaitRead` / `threadWaitWrite`).
+    /// Moves no data.
+    Poll { handle: HandleRef, interest: Interest },
+
+    // ---- what no kernel does asynchronously ----
+    /// Runs `call(data)` on the blocking pool. Completes with what it returns (`-errno` for an
+    /// error). Not cancellable once it runs.
+    Call { call: unsafe fn(*mut ()) -> i32, data: *mut () },
+}
+
+impl Op {
+    /// Whether a successful outcome is a descriptor that somebody has to own.
+    #[must_use]
+    pub const fn yields_handle(&self) -> bool {
+        matches!(self, Op::Socket { .. } | Op::Accept { .. } | Op::Open { .. })
+    }
+}

@@ -1,0 +1,45 @@
+//! What an operation came to: the number its system call returned, or its error.
+
+use std::io;
+
+/// The result of an operation, in the kernel's own form: a count, a descriptor or zero when it is
+/// not negative, else `-errno`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Outcome(pub i32);
+
+impl Outcome {
+    /// The operation was cancelled before it did anything.
+    pub const CANCELLED: Outcome = Outcome(-libc::ECANCELED);
+
+    /// The operation was given up because its time had passed.
+    pub const TIMED_OUT: Outcome = Outcome(-libc::ETIMEDOUT);
+
+    /// The error `errno` (positive).
+    pub const fn from_errno(errno: i32) -> Outcome {
+        Outcome(-errno)
+    }
+
+    /// What a libc call that sets `errno` returned.
+    pub fn from_libc(returned: isize) -> Outcome {
+        if returned < 0 {
+            Outcome(-io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+        } else {
+            Outcome(i32::try_from(returned).unwrap_or(i32::MAX))
+        }
+    }
+
+    /// Whether this is the error `errno` (positive).
+    #[must_use]
+    pub const fn is_errno(self, errno: i32) -> bool {
+        self.0 == -errno
+    }
+
+    /// The count, or the error.
+    ///
+    /// # Errors
+    /// The operation's own.
+    pub fn into_result(self) -> io::Result<usize> {
+        usize::try_from(self.0).map_err(|_| io::Error::from_raw_os_error(-self.0))
+    }
+}

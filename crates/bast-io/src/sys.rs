@@ -1,0 +1,271 @@
+//! One operation as one system call: the table that every driver, the pool and plain threads share.
+//!
+//! [`call`] does an operation once. With [`Mode::NoWait`] it never waits for a peer: it returns
+//! `EAGAIN` (for `connect` also `EINPROGRESS` / `EALREADY`) instead. Interrupted calls are repeated.
+//!
+//! Streams are in blocking mode and are asked per call (`MSG_DONTWAIT`). Three operations have no
+//! such flag: `connect`, `splice` and `sendfile`. For these the descriptor itself is set non-blocking:
+//! for the time of the handshake, or for good once it is spliced. Every path of this crate copes with
+//! a stream in either mode.
+
+use std::time::Duration;
+
+use crate::op::{Half, Interest};
+use crate::{Kind, Op, Outcome, SockAddr};
+
+/// Whether a call may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Block,
+    NoWait,
+}
+
+/// The most that Linux moves in one call.
+const MAX_RW: usize = 0x7fff_f000;
+
+/// Repeats `f` while it is interrupted.
+fn retry(mut f: impl FnMut() -> isize) -> Outcome {
+    loop {
+        let outcome = Outcome::from_libc(f());
+        if !outcome.is_errno(libc::EINTR) {
+            return outcome;
+        }
+    }
+}
+
+/// Waits for `events` on `fd`; `None` waits for ever. The events that came, 0 if the time was up or a
+/// signal came.
+pub(crate) fn wait_fd(fd: i32, events: i16, timeout: Option<Duration>) -> i16 {
+    let mut p = libc::pollfd { fd, events, revents: 0 };
+    let ts = timeout.map(timespec);
+    let ts = ts.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: both pointers are to locals, or null where that is allowed.
+    let n = unsafe { libc::ppoll(&raw mut p, 1, ts, std::ptr::null()) };
+    if n > 0 { p.revents } else { 0 }
+}
+
+/// For the kernel; longer than it can count means for ever, or nearly so.
+pub(crate) fn timespec(d: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(d.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: d.subsec_nanos().into(),
+    }
+}
+
+/// `poll(2)`'s name for an interest.
+pub(crate) const fn events(interest: Interest) -> i16 {
+    match interest {
+        Interest::Readable => libc::POLLIN | libc::POLLRDHUP,
+        Interest::Writable => libc::POLLOUT,
+    }
+}
+
+/// 0 if the descriptor is ready, `EAGAIN` if not, `EBADF` if it is none.
+pub(crate) fn poll_now(fd: i32, interest: Interest) -> Outcome {
+    match wait_fd(fd, events(interest), Some(Duration::ZERO)) {
+        0 => Outcome::from_errno(libc::EAGAIN),
+        e if e & libc::POLLNVAL != 0 => Outcome::from_errno(libc::EBADF),
+        _ => Outcome(0),
+    }
+}
+
+/// Sets or clears `O_NONBLOCK`, in one call.
+pub(crate) fn set_nonblocking(fd: i32, on: bool) -> Outcome {
+    let mut on = libc::c_int::from(on);
+    // SAFETY: FIONBIO reads one int.
+    retry(|| unsafe { libc::ioctl(fd, libc::FIONBIO, &raw mut on) } as isize)
+}
+
+/// Closes a kernel descriptor. Not repeated when interrupted: Linux has closed it even so.
+pub(crate) fn close(fd: i32) -> Outcome {
+    // SAFETY: no memory is involved; the caller owns the descriptor.
+    match Outcome::from_libc(unsafe { libc::close(fd) } as isize) {
+        o if o.is_errno(libc::EINTR) => Outcome(0),
+        o => o,
+    }
+}
+
+/// Nanoseconds of the monotonic clock.
+pub(crate) fn now() -> u64 {
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut ts) };
+    ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
+}
+
+/// Whether an outcome says "not yet".
+pub(crate) const fn would_block(outcome: Outcome) -> bool {
+    outcome.is_errno(libc::EAGAIN)
+        || outcome.is_errno(libc::EINPROGRESS)
+        || outcome.is_errno(libc::EALREADY)
+}
+
+/// Does `op` once.
+///
+/// # Safety
+/// Contract io 1 for the time of the call.
+pub(crate) unsafe fn call(op: &Op, mode: Mode) -> Outcome {
+    let dontwait = if mode == Mode::NoWait { libc::MSG_DONTWAIT } else { 0 };
+    let off = |o: Option<u64>| o.map(|o| i64::try_from(o).unwrap_or(i64::MAX));
+    // SAFETY: for the whole match: io 1: what the operation points at is valid for its kind of
+    // access until the call has returned.
+    unsafe {
+        match *op {
+            Op::Nop => Outcome(0),
+            Op::Socket { domain, kind, protocol } => {
+                retry(|| libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) as isize)
+            }
+            Op::Bind { handle, addr } => {
+                let addr = &*addr;
+                retry(|| libc::bind(handle.raw, addr.as_ptr(), addr.len()) as isize)
+            }
+            Op::Listen { handle, backlog } => {
+                // `accept` has no per-call flag, so a listener is non-blocking for good.
+                let outcome = set_nonblocking(handle.raw, true);
+                if outcome.0 < 0 {
+                    return outcome;
+                }
+                retry(|| libc::listen(handle.raw, backlog) as isize)
+            }
+            Op::Shutdown { handle, how } => {
+                let how = match how {
+                    Half::Read => libc::SHUT_RD,
+                    Half::Write => libc::SHUT_WR,
+                    Half::Both => libc::SHUT_RDWR,
+                };
+                retry(|| libc::shutdown(handle.raw, how) as isize)
+            }
+            Op::GetName { handle, peer, addr } => {
+                let (addr, len) = SockAddr::out(addr);
+                if peer {
+                    retry(|| libc::getpeername(handle.raw, addr, len) as isize)
+                } else {
+                    retry(|| libc::getsockname(handle.raw, addr, len) as isize)
+                }
+            }
+            Op::SetOpt { handle, opt, value, len } => retry(|| {
+                libc::setsockopt(handle.raw, opt.level, opt.name, value.cast(), len) as isize
+            }),
+            Op::GetOpt { handle, opt, value, len } => retry(|| {
+                libc::getsockopt(handle.raw, opt.level, opt.name, value.cast(), len) as isize
+            }),
+            Op::Accept { handle, addr } => retry(|| {
+                let (addr, len) = SockAddr::out(addr);
+                libc::accept4(handle.raw, addr, len, libc::SOCK_CLOEXEC) as isize
+            }),
+            Op::Connect { handle, addr } => {
+                let addr = &*addr;
+                match retry(|| libc::connect(handle.raw, addr.as_ptr(), addr.len()) as isize) {
+                    // The handshake ended between two calls.
+                    o if o.is_errno(libc::EISCONN) && mode == Mode::NoWait => Outcome(0),
+                    o => o,
+                }
+            }
+            Op::Recv { handle, buf, len, flags } => {
+                retry(|| libc::recv(handle.raw, buf.cast(), len.min(MAX_RW), flags | dontwait))
+            }
+            Op::Send { handle, buf, len, flags } => {
+                let flags = flags | dontwait | libc::MSG_NOSIGNAL;
+                retry(|| libc::send(handle.raw, buf.cast(), len.min(MAX_RW), flags))
+            }
+            Op::RecvMsg { handle, msg, flags } => {
+                retry(|| libc::recvmsg(handle.raw, msg, flags | dontwait))
+            }
+            Op::SendMsg { handle, msg, flags } => {
+                let flags = flags | dontwait | libc::MSG_NOSIGNAL;
+                retry(|| libc::sendmsg(handle.raw, msg, flags))
+            }
+            // A socket's own calls have the per-call flag that `read` and `write` lack.
+            Op::Read { handle, buf, len, .. } if handle.is_socket() => {
+                call(&Op::Recv { handle, buf, len, flags: 0 }, mode)
+            }
+            Op::Write { handle, buf, len, .. } if handle.is_socket() => {
+                call(&Op::Send { handle, buf, len, flags: 0 }, mode)
+            }
+            Op::ReadV { handle, iov, count, .. } if handle.is_socket() => {
+                let mut msg = msghdr(iov, count);
+                call(&Op::RecvMsg { handle, msg: &raw mut msg, flags: 0 }, mode)
+            }
+            Op::WriteV { handle, iov, count, .. } if handle.is_socket() => {
+                let msg = msghdr(iov, count);
+                call(&Op::SendMsg { handle, msg: &raw const msg, flags: 0 }, mode)
+            }
+            Op::Read { handle, buf, len, offset } => retry(|| match off(offset) {
+                Some(at) => libc::pread64(handle.raw, buf.cast(), len.min(MAX_RW), at),
+                None => libc::read(handle.raw, buf.cast(), len.min(MAX_RW)),
+            }),
+            Op::Write { handle, buf, len, offset } => retry(|| match off(offset) {
+                Some(at) => libc::pwrite64(handle.raw, buf.cast(), len.min(MAX_RW), at),
+                None => libc::write(handle.raw, buf.cast(), len.min(MAX_RW)),
+            }),
+            Op::ReadV { handle, iov, count, offset } => retry(|| match off(offset) {
+                Some(at) => libc::preadv64(handle.raw, iov, count as i32, at),
+                None => libc::readv(handle.raw, iov, count as i32),
+            }),
+            Op::WriteV { handle, iov, count, offset } => retry(|| match off(offset) {
+                Some(at) => libc::pwritev64(handle.raw, iov, count as i32, at),
+                None => libc::writev(handle.raw, iov, count as i32),
+            }),
+            Op::Open { path, flags, mode } => {
+                retry(|| libc::open64(path, flags | libc::O_CLOEXEC, mode as libc::c_uint) as isize)
+            }
+            Op::Close { fd } => crate::driver::close_raw(fd),
+            Op::Fsync { handle, data_only: true } => retry(|| libc::fdatasync(handle.raw) as isize),
+            Op::Fsync { handle, data_only: false } => retry(|| libc::fsync(handle.raw) as isize),
+            Op::Statx { dir, path, flags, mask, out } => {
+                retry(|| libc::statx(dir, path, flags, mask, out) as isize)
+            }
+            Op::Splice { from, from_offset, to, to_offset, len } => {
+                let (mut a, mut b) = (off(from_offset), off(to_offset));
+                let p =
+                    |o: &mut Option<i64>| o.as_mut().map_or(std::ptr::null_mut(), |o| &raw mut *o);
+                let flags = if mode == Mode::NoWait { libc::SPLICE_F_NONBLOCK } else { 0 };
+                let (a, b) = (p(&mut a), p(&mut b));
+                retry(|| libc::splice(from.raw, a, to.raw, b, len as usize, flags))
+            }
+            Op::SendFile { to, file, offset, len } => {
+                let mut at = i64::try_from(offset).unwrap_or(i64::MAX);
+                retry(|| libc::sendfile64(to.raw, file.raw, &raw mut at, len.min(MAX_RW)))
+            }
+            Op::Poll { handle, interest } => match mode {
+                Mode::NoWait => poll_now(handle.raw, interest),
+                Mode::Block => {
+                    wait_fd(handle.raw, events(interest), None);
+                    poll_now(handle.raw, interest)
+                }
+            },
+            Op::Call { call, data } => Outcome(call(data)),
+        }
+    }
+}
+
+/// Reads from a file only what is in memory: `EAGAIN` (or `EOPNOTSUPP`) if the disk is needed. `None`
+/// if `op` is no read of a file.
+///
+/// # Safety
+/// As [`call`].
+pub(crate) unsafe fn read_cached(op: &Op) -> Option<Outcome> {
+    let (handle, one, iov, count, offset) = match *op {
+        Op::Read { handle, buf, len, offset } => {
+            let one = libc::iovec { iov_base: buf.cast(), iov_len: len.min(MAX_RW) };
+            (handle, Some(one), std::ptr::null(), 1, offset)
+        }
+        Op::ReadV { handle, iov, count, offset } => (handle, None, iov, count as i32, offset),
+        _ => return None,
+    };
+    if handle.kind != Kind::File {
+        return None;
+    }
+    let iov = one.as_ref().map_or(iov, std::ptr::from_ref);
+    let at = offset.map_or(-1, |o| i64::try_from(o).unwrap_or(i64::MAX));
+    // SAFETY: io 1 for the buffers; the list of one is a local.
+    Some(retry(|| unsafe { libc::preadv64v2(handle.raw, iov, count, at, libc::RWF_NOWAIT) }))
+}
+
+fn msghdr(iov: *const libc::iovec, count: u32) -> libc::msghdr {
+    // SAFETY: a msghdr of zeroes names nothing.
+    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+    msg.msg_iov = iov.cast_mut();
+    msg.msg_iovlen = count as _;
+    msg
+}

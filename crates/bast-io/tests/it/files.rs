@@ -1,0 +1,297 @@
+//! Files: the same program on a disk and in the simulator's memory.
+
+use std::ffi::CString;
+
+use bast_io::{Handle, Kind, Op};
+
+use crate::harness::{Rig, errno};
+
+on_every_driver!(
+    write_and_read,
+    own_position,
+    append_and_truncate,
+    exclusive,
+    vectored,
+    statx,
+    fsync,
+    sendfile,
+    many_at_once,
+);
+
+/// A path of our own; the simulator does not mind that it is long.
+pub struct Temp(CString);
+
+impl Temp {
+    pub fn new(rig: &Rig, name: &str) -> Temp {
+        let dir = std::env::temp_dir();
+        let path = dir.join(format!("bast-io-{}-{:?}-{name}", std::process::id(), rig.kind));
+        Temp(CString::new(path.into_os_string().into_encoded_bytes()).expect("no NUL"))
+    }
+
+    /// Starts to open it for reading.
+    pub fn start_open(&self, rig: &mut Rig) -> crate::harness::Ticket {
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+        rig.start(Op::Open { path: self.0.as_ptr(), flags, mode: 0 })
+    }
+
+    pub fn open(&self, rig: &mut Rig, flags: i32) -> std::io::Result<Handle> {
+        let op = Op::Open { path: self.0.as_ptr(), flags: flags | libc::O_CLOEXEC, mode: 0o600 };
+        let fd = rig.run(op).into_result()? as i32;
+        // SAFETY: it was made for us.
+        Ok(unsafe { Handle::from_raw(fd, Kind::File) })
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        // SAFETY: a path; in the simulator there is no such file, and that is no matter.
+        unsafe { libc::unlink(self.0.as_ptr()) };
+    }
+}
+
+const NEW: i32 = libc::O_CREAT | libc::O_RDWR | libc::O_TRUNC;
+
+/// Reads until `n` bytes or the end.
+pub fn read_all(rig: &mut Rig, file: &Handle, n: usize, mut at: Option<u64>) -> Vec<u8> {
+    let mut all = Vec::new();
+    while all.len() < n {
+        let ticket = rig.start_read(file.as_ref(), n - all.len(), at);
+        let part = rig.received(ticket).expect("read");
+        if part.is_empty() {
+            break;
+        }
+        at = at.map(|at| at + part.len() as u64);
+        all.extend(part);
+    }
+    all
+}
+
+pub fn write_all(rig: &mut Rig, file: &Handle, mut bytes: &[u8], mut at: Option<u64>) {
+    while !bytes.is_empty() {
+        let ticket = rig.start_write(file.as_ref(), bytes, at);
+        let n = rig.wait(ticket).into_result().expect("written");
+        assert!(n > 0);
+        at = at.map(|at| at + n as u64);
+        bytes = &bytes[n..];
+    }
+}
+
+fn write_and_read(rig: &mut Rig) {
+    let temp = Temp::new(rig, "write_and_read");
+    let file = temp.open(rig, NEW).expect("created");
+    let data: Vec<u8> = (0..300_000_u32).map(|i| (i % 251) as u8).collect();
+    write_all(rig, &file, &data, Some(0));
+    assert!(read_all(rig, &file, data.len() + 5, Some(0)) == data);
+    assert_eq!(read_all(rig, &file, 3, Some(251 * 100 + 7)), [7, 8, 9]);
+    assert_eq!(read_all(rig, &file, 10, Some(1 << 40)), b"");
+    // A gap is zeros.
+    write_all(rig, &file, b"x", Some(300_010));
+    assert_eq!(read_all(rig, &file, 99, Some(300_000)), b"\0\0\0\0\0\0\0\0\0\0x");
+    // Without write access nothing is written, and the other way round.
+    let reader = temp.open(rig, libc::O_RDONLY).expect("opened");
+    let ticket = rig.start_write(reader.as_ref(), b"no", Some(0));
+    assert_eq!(errno(rig.wait(ticket).into_result()), libc::EBADF);
+    let writer = temp.open(rig, libc::O_WRONLY).expect("opened");
+    let ticket = rig.start_read(writer.as_ref(), 1, Some(0));
+    assert_eq!(errno(rig.received(ticket)), libc::EBADF);
+}
+
+fn own_position(rig: &mut Rig) {
+    let temp = Temp::new(rig, "own_position");
+    let file = temp.open(rig, NEW).expect("created");
+    write_all(rig, &file, b"hello ", None);
+    write_all(rig, &file, b"world", None);
+    // Reading at an offset moves nothing.
+    assert_eq!(read_all(rig, &file, 5, Some(6)), b"world");
+    write_all(rig, &file, b"!", None);
+    let again = temp.open(rig, libc::O_RDONLY).expect("opened");
+    assert_eq!(read_all(rig, &again, 6, None), b"hello ");
+    assert_eq!(read_all(rig, &again, 100, None), b"world!");
+    assert_eq!(read_all(rig, &again, 100, None), b"");
+}
+
+fn append_and_truncate(rig: &mut Rig) {
+    let temp = Temp::new(rig, "append");
+    let file = temp.open(rig, NEW).expect("created");
+    write_all(rig, &file, b"one", None);
+    let appender = temp.open(rig, libc::O_WRONLY | libc::O_APPEND).expect("opened");
+    write_all(rig, &appender, b"two", None);
+    assert_eq!(read_all(rig, &file, 99, Some(0)), b"onetwo");
+    drop(temp.open(rig, libc::O_WRONLY | libc::O_TRUNC).expect("opened"));
+    assert_eq!(read_all(rig, &file, 99, Some(0)), b"");
+}
+
+fn exclusive(rig: &mut Rig) {
+    let temp = Temp::new(rig, "exclusive");
+    assert_eq!(errno(temp.open(rig, libc::O_RDWR)), libc::ENOENT);
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR;
+    drop(temp.open(rig, flags).expect("created"));
+    assert_eq!(errno(temp.open(rig, flags)), libc::EEXIST);
+}
+
+fn vectored(rig: &mut Rig) {
+    let temp = Temp::new(rig, "vectored");
+    let file = temp.open(rig, NEW).expect("created");
+    let (one, two) = (*b"abc", *b"defgh");
+    let mut written = 0;
+    while written < 8 {
+        let rest = [&one[written.min(3)..], &two[written.saturating_sub(3)..]];
+        let iov = rest.map(|part| libc::iovec {
+            iov_base: part.as_ptr().cast_mut().cast(),
+            iov_len: part.len(),
+        });
+        let offset = Some(written as u64);
+        let op = Op::WriteV { handle: file.as_ref(), iov: iov.as_ptr(), count: 2, offset };
+        written += rig.run(op).into_result().expect("written");
+    }
+    let mut all = Vec::new();
+    while all.len() < 8 {
+        let (mut x, mut y) = ([0_u8; 1], [0_u8; 20]);
+        let iov = [
+            libc::iovec { iov_base: x.as_mut_ptr().cast(), iov_len: 1 },
+            libc::iovec { iov_base: y.as_mut_ptr().cast(), iov_len: 20 },
+        ];
+        let offset = Some(all.len() as u64);
+        let op = Op::ReadV { handle: file.as_ref(), iov: iov.as_ptr(), count: 2, offset };
+        let n = rig.run(op).into_result().expect("read");
+        assert!(n > 0);
+        all.extend_from_slice(&[&x[..], &y[..]].concat()[..n]);
+    }
+    assert_eq!(all, b"abcdefgh");
+}
+
+fn statx(rig: &mut Rig) {
+    let temp = Temp::new(rig, "statx");
+    let file = temp.open(rig, NEW).expect("created");
+    write_all(rig, &file, &[1; 1234], Some(0));
+    let by_handle = (file.as_ref().raw(), CString::default(), libc::AT_EMPTY_PATH);
+    let by_path = (libc::AT_FDCWD, temp.0.clone(), 0);
+    for (dir, path, flags) in [by_handle, by_path] {
+        // SAFETY: all its fields are integers.
+        let mut out: libc::statx = unsafe { std::mem::zeroed() };
+        let mask = libc::STATX_BASIC_STATS;
+        let op = Op::Statx { dir, path: path.as_ptr(), flags, mask, out: &raw mut out };
+        assert_eq!(rig.run(op).0, 0);
+        assert_eq!(out.stx_size, 1234);
+        assert_eq!(u32::from(out.stx_mode) & libc::S_IFMT, libc::S_IFREG);
+    }
+    // SAFETY: all its fields are integers.
+    let mut out: libc::statx = unsafe { std::mem::zeroed() };
+    let path = c"/nonexistent/for/bast".as_ptr();
+    let op = Op::Statx { dir: libc::AT_FDCWD, path, flags: 0, mask: 0, out: &raw mut out };
+    assert!(rig.run(op).is_errno(libc::ENOENT));
+}
+
+fn fsync(rig: &mut Rig) {
+    let temp = Temp::new(rig, "fsync");
+    let file = temp.open(rig, NEW).expect("created");
+    write_all(rig, &file, b"durable", Some(0));
+    for data_only in [false, true] {
+        assert_eq!(rig.run(Op::Fsync { handle: file.as_ref(), data_only }).0, 0);
+    }
+    let socket = rig.socket(libc::SOCK_STREAM);
+    let op = Op::Fsync { handle: socket.as_ref(), data_only: false };
+    assert!(rig.run(op).is_errno(libc::EINVAL));
+}
+
+fn sendfile(rig: &mut Rig) {
+    let temp = Temp::new(rig, "sendfile");
+    let file = temp.open(rig, NEW).expect("created");
+    let data: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 253) as u8).collect();
+    write_all(rig, &file, &data, Some(0));
+    let (a, b) = rig.pair();
+    let mut got = Vec::new();
+    let mut offset = 100_u64;
+    let mut recv = None;
+    while (offset as usize) < data.len() {
+        // More than the socket takes: the rest waits for the reader.
+        let len = data.len() - offset as usize;
+        let op = Op::SendFile { to: a.as_ref(), file: file.as_ref(), offset, len };
+        let sending = rig.start(op);
+        while rig.peek(sending).is_none() {
+            let reading = *recv.get_or_insert_with(|| rig.start_recv(b.as_ref(), 64 << 10, 0));
+            if rig.peek(reading).is_some() {
+                got.extend(rig.received(reading).expect("received"));
+                recv = None;
+            } else {
+                rig.poll(bast_io::Wait::Forever);
+            }
+        }
+        let n = rig.wait(sending).into_result().expect("sent");
+        assert!(n > 0);
+        offset += n as u64;
+    }
+    drop(a);
+    if let Some(reading) = recv {
+        got.extend(rig.received(reading).expect("received"));
+    }
+    got.extend(rig.recv_exact(&b, data.len()));
+    assert!(got == data[100..], "{} of {}", got.len(), data.len() - 100);
+}
+
+fn many_at_once(rig: &mut Rig) {
+    // More than the pool has threads and the ring has entries.
+    let temp = Temp::new(rig, "many");
+    let file = temp.open(rig, NEW).expect("created");
+    let writes: Vec<_> =
+        (0..200_u64).map(|i| rig.start_write(file.as_ref(), &[i as u8], Some(i))).collect();
+    for ticket in writes {
+        assert_eq!(rig.wait(ticket).0, 1);
+    }
+    let reads: Vec<_> = (0..200_u64).map(|i| rig.start_read(file.as_ref(), 1, Some(i))).collect();
+    for (i, ticket) in reads.into_iter().enumerate() {
+        assert_eq!(rig.received(ticket).expect("read"), [i as u8]);
+    }
+}
+
+/// Pipes are a kernel's.
+mod with_a_kernel {
+    use super::*;
+    use crate::cancel::pipe_ends;
+
+    on_real_drivers!(splice, splice_waits);
+
+    fn splice(rig: &mut Rig) {
+        let temp = Temp::new(rig, "splice");
+        let file = temp.open(rig, NEW).expect("created");
+        write_all(rig, &file, b"0123456789", Some(0));
+        let (reader, writer) = pipe_ends();
+        let op = Op::Splice {
+            from: file.as_ref(),
+            from_offset: Some(3),
+            to: writer.as_ref(),
+            to_offset: None,
+            len: 4,
+        };
+        assert_eq!(rig.run(op).0, 4);
+        let (a, b) = rig.pair();
+        let op = Op::Splice {
+            from: reader.as_ref(),
+            from_offset: None,
+            to: a.as_ref(),
+            to_offset: None,
+            len: 100,
+        };
+        assert_eq!(rig.run(op).0, 4);
+        assert_eq!(rig.recv_exact(&b, 4), b"3456");
+    }
+
+    fn splice_waits(rig: &mut Rig) {
+        // From an empty pipe: it waits for a writer, and the driver stays usable meanwhile.
+        let (reader, writer) = pipe_ends();
+        let (a, b) = rig.pair();
+        let op = Op::Splice {
+            from: reader.as_ref(),
+            from_offset: None,
+            to: a.as_ref(),
+            to_offset: None,
+            len: 100,
+        };
+        let waiting = rig.start(op);
+        assert!(rig.is_stuck(waiting));
+        let write = rig.start_write(writer.as_ref(), b"late", None);
+        assert_eq!(rig.wait(write).0, 4);
+        assert_eq!(rig.wait(waiting).0, 4);
+        assert_eq!(rig.recv_exact(&b, 4), b"late");
+    }
+}

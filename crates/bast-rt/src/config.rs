@@ -1,0 +1,155 @@
+//! Settings: what the program says, else the environment, else the machine; each checked with an
+//! error that says what to do.
+
+use std::io;
+use std::thread;
+
+use bast_coro::PoolConfig;
+use bast_io::DriverKind;
+
+pub use bast_coro::Guards as StackGuards;
+
+const MAX_WORKERS: usize = 1024;
+const MIN_STACK: usize = 16 << 10;
+const MAX_STACK: usize = 1 << 30;
+const DEFAULT_STACK: usize = 256 << 10;
+
+/// What a builder was told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) workers: Option<usize>,
+    pub(crate) driver: Option<DriverKind>,
+    pub(crate) stack: Option<usize>,
+    pub(crate) guards: StackGuards,
+    pub(crate) blocking_threads: Option<usize>,
+    pub(crate) seed: u64,
+}
+
+/// What a runtime is made of.
+pub(crate) struct Resolved {
+    pub(crate) workers: usize,
+    pub(crate) driver: DriverKind,
+    pub(crate) blocking_threads: usize,
+    pub(crate) seed: u64,
+    stack: usize,
+    guards: StackGuards,
+}
+
+impl Resolved {
+    pub(crate) fn stacks(&self) -> PoolConfig {
+        PoolConfig::new().stack_size(self.stack).guards(self.guards)
+    }
+}
+
+impl Settings {
+    pub(crate) fn resolve(&self) -> io::Result<Resolved> {
+        let env = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
+        self.resolve_with(&env)
+    }
+
+    fn resolve_with(&self, env: &dyn Fn(&str) -> Option<String>) -> io::Result<Resolved> {
+        let driver = match (self.driver, env("BAST_DRIVER")) {
+            (Some(driver), _) => driver,
+            (None, None) => DriverKind::Auto,
+            (None, Some(text)) => {
+                text.parse().map_err(|error| invalid(&format!("BAST_DRIVER={text}: {error}")))?
+            }
+        };
+        // The simulator's worlds do not span threads.
+        let cores =
+            if driver == DriverKind::Sim { 1 } else { thread::available_parallelism()?.get() };
+        let workers = number("workers", self.workers, env("BAST_WORKERS"), cores, 1..=MAX_WORKERS)?;
+        if driver == DriverKind::Sim && workers != 1 {
+            return Err(invalid(
+                "the simulator runs on one worker: set workers (BAST_WORKERS) to 1",
+            ));
+        }
+        let stack = number(
+            "stack size",
+            self.stack,
+            env("BAST_STACK"),
+            DEFAULT_STACK,
+            MIN_STACK..=MAX_STACK,
+        )?;
+        let blocking_threads =
+            number("blocking threads", self.blocking_threads, None, 512, 1..=100_000)?;
+        Ok(Resolved {
+            workers,
+            driver,
+            blocking_threads,
+            seed: self.seed,
+            stack,
+            guards: self.guards,
+        })
+    }
+}
+
+/// A number from the builder or the environment.
+fn number(
+    what: &str,
+    told: Option<usize>,
+    env: Option<String>,
+    default: usize,
+    range: std::ops::RangeInclusive<usize>,
+) -> io::Result<usize> {
+    let value = match (told, env) {
+        (Some(value), _) => value,
+        (None, None) => default,
+        (None, Some(text)) => text.trim().parse().map_err(|_| {
+            invalid(&format!("{what} from the environment: {text:?} is not a whole number"))
+        })?,
+    };
+    if range.contains(&value) {
+        Ok(value)
+    } else {
+        let (least, most) = range.into_inner();
+        Err(invalid(&format!("{what}: {value} is not between {least} and {most}")))
+    }
+}
+
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+/// The stack size that a fiber's builder asked for, checked.
+pub(crate) fn check_stack(bytes: usize) -> io::Result<usize> {
+    number("stack size", Some(bytes), None, 0, MIN_STACK..=MAX_STACK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(settings: &Settings, vars: &[(&str, &str)]) -> Result<Resolved, String> {
+        let env = |name: &str| {
+            vars.iter().find(|(var, _)| *var == name).map(|(_, value)| (*value).to_owned())
+        };
+        settings.resolve_with(&env).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_environment_fills_in_what_the_program_leaves_open() {
+        let vars = [("BAST_WORKERS", "3"), ("BAST_DRIVER", "epoll"), ("BAST_STACK", "65536")];
+        let from_env = resolve(&Settings::default(), &vars).unwrap();
+        assert_eq!((from_env.workers, from_env.driver), (3, DriverKind::Epoll));
+        assert_eq!(from_env.stack, 65_536);
+        let told = Settings { workers: Some(2), ..Settings::default() };
+        assert_eq!(resolve(&told, &vars).unwrap().workers, 2);
+    }
+
+    #[test]
+    fn bad_values_are_named() {
+        for (var, value, expected) in [
+            ("BAST_WORKERS", "many", "\"many\" is not a whole number"),
+            ("BAST_WORKERS", "0", "workers: 0 is not between 1 and 1024"),
+            ("BAST_STACK", "1", "stack size: 1 is not between 16384 and"),
+            ("BAST_DRIVER", "fast", "BAST_DRIVER=fast"),
+        ] {
+            let error = resolve(&Settings::default(), &[(var, value)]).err().unwrap();
+            assert!(error.contains(expected), "{error}");
+        }
+        let sim =
+            Settings { driver: Some(DriverKind::Sim), workers: Some(2), ..Settings::default() };
+        assert!(resolve(&sim, &[]).err().unwrap().contains("one worker"));
+    }
+}

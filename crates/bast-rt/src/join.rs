@@ -1,0 +1,208 @@
+//! Waiting for a fiber to end, and handles to fibers.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::num::NonZeroU64;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::thread;
+
+use crate::cancel;
+use crate::fiber::{self, Header};
+use crate::parker::{Unparker, Waiter};
+use crate::remote;
+use crate::suspend;
+use crate::tls;
+
+/// Same as [`std::thread::JoinHandle`], for a fiber. Dropping it detaches the fiber.
+pub struct JoinHandle<T> {
+    header: NonNull<Header>,
+    result: PhantomData<T>,
+}
+
+// SAFETY: the handle reaches the header by its shared protocols only, and moves a `T` out.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: through a shared handle only thread-safe fields of the header are reached.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    /// # Safety
+    /// The reference is the handle's from now on, and the fiber's result is a `T`.
+    pub(crate) unsafe fn new(header: NonNull<Header>) -> JoinHandle<T> {
+        JoinHandle { header, result: PhantomData }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the handle has a reference.
+        unsafe { self.header.as_ref() }
+    }
+
+    /// Waits for the fiber to end and returns what it returned.
+    ///
+    /// From a fiber this parks the fiber, from a plain thread it blocks the thread. If the calling
+    /// fiber is cancelled while it waits, it unwinds, and the fiber waited for goes on detached.
+    ///
+    /// # Errors
+    /// The payload of the panic that ended the fiber; [`Cancelled`](crate::Cancelled) if it was
+    /// cancelled or its runtime ended before it ran; the reason if no stack was to be had for it.
+    ///
+    /// # Panics
+    /// If a fiber joins itself, which could never return.
+    #[inline]
+    pub fn join(self) -> thread::Result<T> {
+        wait(self.header());
+        // SAFETY: it is done; the handle is consumed, so the result is taken once.
+        unsafe { fiber::take_result(self.header) }
+    }
+
+    /// Whether the fiber has ended: then `join` does not wait.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.header().lifecycle.is_done()
+    }
+
+    /// The fiber.
+    #[must_use]
+    pub fn fiber(&self) -> Fiber {
+        // SAFETY: the handle keeps the header alive.
+        Fiber { who: unsafe { Waiter::Fiber(self.header).retain() } }
+    }
+
+    /// Asks the fiber to end: its current or next suspension point brings its kernel operation to an
+    /// end and unwinds, and `join` then returns [`Cancelled`](crate::Cancelled). Does nothing if the
+    /// fiber has ended. Delivered once; see [`mask`](crate::mask) for how to hold it off.
+    pub fn cancel(&self) {
+        fiber::signal(self.header, remote::CANCEL);
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        // SAFETY: the handle's reference.
+        unsafe { fiber::release(self.header) };
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("fiber", &self.fiber()).finish_non_exhaustive()
+    }
+}
+
+/// Waits until the fiber is done; raises if the caller is cancelled, unless it is done then.
+fn wait(target: &Header) {
+    if target.lifecycle.is_done() {
+        return;
+    }
+    let Some((worker, me)) = suspend::current() else {
+        let parker = tls::parker();
+        // SAFETY: nobody else joins, and without WAITER the cell is the joiner's.
+        unsafe { *target.waiter.get() = Some(Waiter::Thread(NonNull::from(&*parker))) };
+        if target.lifecycle.register() {
+            while !target.lifecycle.is_done() {
+                parker.wait();
+            }
+        }
+        return;
+    };
+    assert!(!std::ptr::eq(target, me), "a fiber cannot join itself");
+    cancel::check(worker, me);
+    // SAFETY: as above.
+    unsafe { *target.waiter.get() = Some(Waiter::Fiber(NonNull::from(me))) };
+    if !target.lifecycle.register() {
+        return;
+    }
+    while !target.lifecycle.is_done() {
+        worker.park(me);
+        // Leave only if the finisher has not taken notice of us (module `lifecycle`).
+        if cancel::is_due(worker, me) && target.lifecycle.unregister() {
+            cancel::raise(me);
+        }
+    }
+}
+
+/// A fiber's identity, unique in the process. Same as [`std::thread::ThreadId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FiberId(NonZeroU64);
+
+impl FiberId {
+    pub(crate) fn new(id: u64) -> FiberId {
+        FiberId(NonZeroU64::new(id).expect("ids start at 1"))
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn as_u64(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for FiberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Same as [`std::thread::Thread`]: a handle to a fiber, or to a plain thread that uses bast.
+#[derive(Clone)]
+pub struct Fiber {
+    who: Unparker,
+}
+
+impl Fiber {
+    /// Makes the fiber's current or next [`park`](crate::park) return.
+    #[inline]
+    pub fn unpark(&self) {
+        self.who.unpark();
+    }
+
+    /// The fiber's identity.
+    #[must_use]
+    pub fn id(&self) -> FiberId {
+        FiberId::new(match self.who.waiter() {
+            // SAFETY: `who` keeps it alive.
+            Waiter::Fiber(header) => unsafe { header.as_ref() }.id,
+            // SAFETY: as above.
+            Waiter::Thread(parker) => unsafe { parker.as_ref() }.id(),
+        })
+    }
+
+    /// The name given by [`Builder::name`](crate::Builder::name), or the thread's.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self.who.waiter() {
+            // SAFETY: `who` keeps it alive.
+            Waiter::Fiber(header) => unsafe { &*header.as_ptr() }.meta.as_ref()?.name.as_deref(),
+            // SAFETY: as above.
+            Waiter::Thread(parker) => unsafe { &*parker.as_ptr() }.name(),
+        }
+    }
+}
+
+impl fmt::Debug for Fiber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fiber")
+            .field("id", &self.id())
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The fiber that calls, or the thread outside fibers. Same as [`std::thread::current`].
+#[must_use]
+pub fn current() -> Fiber {
+    Fiber { who: me() }
+}
+
+/// Who calls, as something that can be woken.
+pub(crate) fn me() -> Unparker {
+    match suspend::current() {
+        // SAFETY: the current fiber is alive.
+        Some((_, header)) => unsafe { Waiter::Fiber(NonNull::from(header)).retain() },
+        None => {
+            let parker: Arc<_> = tls::parker();
+            // SAFETY: `parker` is.
+            unsafe { Waiter::Thread(NonNull::from(&*parker)).retain() }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! M fibers on N workers: the scheduler of bast.
+//!
+//! The only crate that knows both a stack ([`bast_coro`]) and the I/O manager ([`bast_io`]). It decides
+//! who runs next, and nothing else: no system call and no operating system's name is in here.
+//!
+//! Reading order: `remote` and `inbox` (how other threads reach a fiber), `lifecycle` (how it ends),
+//! `fiber` (the record), `worker` (the loop), `idle` (sleeping and waking), `suspend` (what a fiber can
+//! wait for). The contracts cited as "rt 1" and so on are in ARCHITECTURE.md.
+
+#[allow(unsafe_code)]
+mod cancel;
+mod config;
+#[allow(unsafe_code)]
+mod fiber;
+mod idle;
+#[allow(unsafe_code)]
+mod inbox;
+#[allow(unsafe_code)]
+mod join;
+mod lifecycle;
+#[cfg(all(test, loom))]
+#[allow(unsafe_code)]
+mod loom_tests;
+#[allow(unsafe_code)]
+pub mod ops;
+#[allow(unsafe_code)]
+mod parker;
+#[allow(unsafe_code)]
+mod post;
+#[allow(unsafe_code)]
+mod records;
+mod remote;
+mod ring;
+#[allow(unsafe_code)]
+mod runtime;
+#[allow(unsafe_code)]
+mod scope;
+#[allow(unsafe_code)]
+mod shared;
+mod shim;
+#[allow(unsafe_code)]
+mod spawn;
+#[allow(unsafe_code)]
+mod suspend;
+mod time;
+#[allow(unsafe_code)]
+mod tls;
+mod unwinding;
+#[allow(unsafe_code)]
+mod wheel;
+#[allow(unsafe_code)]
+mod worker;
+
+pub use bast_coro::StackError;
+pub use bast_io::DriverKind;
+pub use cancel::{Cancelled, mask};
+pub use config::StackGuards;
+pub use join::{Fiber, FiberId, JoinHandle, current};
+pub use runtime::{Runtime, RuntimeBuilder, StillRunning};
+pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use spawn::{Builder, spawn, spawn_local};
+pub use suspend::{park, park_timeout, perform, run_blocking, sleep, sleep_until, yield_now};
+pub use time::Instant;

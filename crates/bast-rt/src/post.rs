@@ -1,0 +1,64 @@
+//! Where a worker is reached from other threads: its inbox and the waker of its driver.
+//!
+//! A handle to a fiber may outlive the fiber's runtime, and a wake through it must find *something*.
+//! So posts are never freed: a runtime that ends gives its posts back to be used by a later one. A
+//! stale post is harmless: whoever drains it finds a fiber that has ended and drops the reference.
+
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+use bast_io::Waker;
+
+use crate::fiber::Header;
+use crate::inbox::Inbox;
+
+/// A worker's address.
+pub(crate) struct Post {
+    pub(crate) inbox: Inbox<Header>,
+    waker: Mutex<Option<Waker>>,
+}
+
+static SPARE: Mutex<Vec<&'static Post>> = Mutex::new(Vec::new());
+
+// SAFETY: the inbox holds pointers to headers, which are made to be posted from any thread.
+unsafe impl Send for Post {}
+// SAFETY: as above; the inbox and the mutex synchronise.
+unsafe impl Sync for Post {}
+
+impl Post {
+    /// A post for a new worker.
+    pub(crate) fn claim() -> &'static Post {
+        let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| {
+            Box::leak(Box::new(Post { inbox: Inbox::new(), waker: Mutex::new(None) }))
+        })
+    }
+
+    /// Gives the post back. The worker's thread has ended.
+    pub(crate) fn retire(&'static self) {
+        self.set_waker(None);
+        SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+    }
+
+    pub(crate) fn set_waker(&self, waker: Option<Waker>) {
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = waker;
+    }
+
+    /// Makes the worker's current or next wait return.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker.wake();
+        }
+    }
+
+    /// Puts a fiber in the inbox and wakes the worker if nobody has done so.
+    ///
+    /// # Safety
+    /// As [`Inbox::push`]; the caller gives a reference to the inbox.
+    pub(crate) unsafe fn post(&self, fiber: NonNull<Header>) {
+        // SAFETY: the caller's promise.
+        if unsafe { self.inbox.push(fiber) } {
+            self.wake();
+        }
+    }
+}

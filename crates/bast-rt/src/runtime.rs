@@ -1,0 +1,339 @@
+//! A runtime: its workers, how they are made, and how they end.
+//!
+//! `spawn` from a plain thread uses the default runtime, which is made at first use and lives as long
+//! as the process. Others are made by [`Runtime::builder`] and end when they are dropped.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bast_coro::StackPool;
+use bast_io::{Config, Driver, DriverKind, Pool};
+use crossbeam_deque as deque;
+
+use crate::config::{Settings, StackGuards};
+use crate::join::JoinHandle;
+use crate::shared::Shared;
+use crate::spawn;
+use crate::tls;
+use crate::unwinding;
+use crate::worker::Worker;
+
+/// How long dropping a runtime waits for its fibers to end.
+const DROP_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A range of fiber ids that nobody else has.
+pub(crate) fn id_block() -> Range<u64> {
+    const BLOCK: u64 = 1024;
+    // Relaxed: only uniqueness matters.
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let first = NEXT.fetch_add(BLOCK, Relaxed);
+    first..first + BLOCK
+}
+
+/// Sets up a [`Runtime`]. What is not set comes from the environment (`BAST_WORKERS`, `BAST_DRIVER`,
+/// `BAST_STACK`), else from the machine.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct RuntimeBuilder {
+    settings: Settings,
+}
+
+impl RuntimeBuilder {
+    /// How many workers, each an OS thread. Default: one per core that this process may use (cgroup
+    /// quotas and CPU affinity count).
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.settings.workers = Some(workers);
+        self
+    }
+
+    /// Which I/O driver. Default: io_uring, or epoll where the kernel lacks or forbids it.
+    pub fn driver(mut self, driver: DriverKind) -> Self {
+        self.settings.driver = Some(driver);
+        self
+    }
+
+    /// The usable stack of each fiber, in bytes of address space; memory is used only as far as the
+    /// fiber ever got. Default 256 KiB.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.settings.stack = Some(bytes);
+        self
+    }
+
+    /// How stacks are guarded. Default: the cheapest way that the kernel has.
+    pub fn guards(mut self, guards: StackGuards) -> Self {
+        self.settings.guards = guards;
+        self
+    }
+
+    /// The most threads that the pool for blocking calls may have. Default 512.
+    pub fn blocking_threads(mut self, threads: usize) -> Self {
+        self.settings.blocking_threads = Some(threads);
+        self
+    }
+
+    /// The seed of the simulator (driver `sim`).
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = seed;
+        self
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a setting that makes no sense (the message names it); otherwise what the
+    /// kernel refused: threads, descriptors, address space.
+    pub fn build(self) -> io::Result<Runtime> {
+        Runtime::start(&self.settings.resolve()?)
+    }
+}
+
+/// A set of workers and the fibers on them.
+///
+/// Dropping it cancels every fiber, waits until all have ended, and stops the workers.
+///
+/// ```
+/// let runtime = bast_rt::Runtime::builder().workers(1).build()?;
+/// assert_eq!(runtime.run(|| 6 * 7), 42);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Runtime {
+    shared: Arc<Shared>,
+    ended: Arc<Ended>,
+    threads: Vec<thread::JoinHandle<()>>,
+    driver: &'static str,
+    fallback: Option<String>,
+}
+
+/// Counts the workers that have ended.
+#[derive(Default)]
+struct Ended {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Runtime {
+    /// Sets up a runtime of your own.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::default()
+    }
+
+    fn start(settings: &crate::config::Resolved) -> io::Result<Runtime> {
+        unwinding::watch_panics();
+        let queues: Vec<_> = (0..settings.workers).map(|_| deque::Worker::new_fifo()).collect();
+        let stealers = queues.iter().map(deque::Worker::stealer).collect();
+        let pool = Arc::new(Pool::new(settings.blocking_threads));
+        let shared = Arc::new(Shared::new(stealers));
+        let ended = Arc::new(Ended::default());
+        let (report, reports) = mpsc::channel();
+        let mut runtime =
+            Runtime { shared, ended, threads: Vec::new(), driver: "", fallback: None };
+        // On an error `runtime` is dropped, which ends the workers that did start.
+        for (index, queue) in queues.into_iter().enumerate() {
+            let shared = Arc::clone(&runtime.shared);
+            let ended = Arc::clone(&runtime.ended);
+            let report = report.clone();
+            let config = Config {
+                kind: settings.driver,
+                pool: Arc::clone(&pool),
+                entries: 256,
+                seed: settings.seed.wrapping_add(index as u64),
+            };
+            let stacks = settings.stacks();
+            let thread = thread::Builder::new().name(format!("bast-{index}")).spawn(move || {
+                // A driver belongs to the thread that makes it (io 4).
+                let made = Driver::new(&config)
+                    .and_then(|driver| Ok((driver, StackPool::with_config(stacks)?)));
+                let (driver, stacks) = match made {
+                    Ok(made) => made,
+                    Err(error) => {
+                        let _ = report.send(Err(error));
+                        return ended.one_more();
+                    }
+                };
+                shared.posts[index].set_waker(Some(driver.waker()));
+                let _ = report
+                    .send(Ok((driver.name(), driver.fallback_reason().map(ToOwned::to_owned))));
+                drop(report);
+                let worker = Worker::new(shared, index, queue, driver, stacks);
+                tls::set_worker(&worker);
+                worker.run();
+                tls::set_worker(std::ptr::null());
+                drop(worker);
+                ended.one_more();
+            })?;
+            runtime.threads.push(thread);
+        }
+        drop(report);
+        for made in reports {
+            (runtime.driver, runtime.fallback) = made?;
+        }
+        Ok(runtime)
+    }
+
+    /// Runs `f` as a fiber of this runtime and waits for it.
+    ///
+    /// # Panics
+    /// With the panic of `f`.
+    pub fn run<F, T>(&self, f: F) -> T
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: joined below, before anything that `f` borrows can go.
+        let handle = unsafe { spawn::spawn_on(&self.shared, f, None) };
+        // Masked: `f` may borrow from this frame.
+        crate::cancel::mask(|| handle.join())
+            .unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+    }
+
+    /// Same as [`spawn`](crate::spawn), on this runtime.
+    pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: everything is 'static.
+        unsafe { spawn::spawn_on(&self.shared, f, None) }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// How many workers it has.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.shared.posts.len()
+    }
+
+    /// The I/O driver that runs: `"uring"`, `"epoll"` or `"sim"`.
+    #[must_use]
+    pub fn driver_name(&self) -> &'static str {
+        self.driver
+    }
+
+    /// Why io_uring was wanted and is not used.
+    #[must_use]
+    pub fn fallback_reason(&self) -> Option<&str> {
+        self.fallback.as_deref()
+    }
+
+    /// Cancels every fiber and waits up to `timeout` until all have ended and the workers are gone.
+    ///
+    /// # Errors
+    /// [`StillRunning`] says what was left after `timeout`: fibers that compute without a suspension
+    /// point, block their worker, or wait in a destructor. They go on ending by themselves.
+    pub fn shutdown(mut self, timeout: Duration) -> Result<(), StillRunning> {
+        self.stop(timeout)
+    }
+
+    fn stop(&mut self, timeout: Duration) -> Result<(), StillRunning> {
+        self.shared.stopping.store(true, Release);
+        self.shared.wake_all();
+        let threads = std::mem::take(&mut self.threads);
+        let inside = tls::worker().is_some_and(|w| Arc::ptr_eq(&w.shared, &self.shared));
+        if inside {
+            // A fiber of this very runtime drops it: its own worker cannot be waited for.
+            return Ok(());
+        }
+        let wait = || self.ended.wait(threads.len(), timeout);
+        // A fiber of another runtime must not hold up its worker.
+        if crate::suspend::run_blocking(wait) {
+            for thread in threads {
+                // A worker's panic would be a bug in bast; it has been printed.
+                let _ = thread.join();
+            }
+            return Ok(());
+        }
+        let fibers = self.shared.loads.iter().map(|load| load.live.load(Relaxed)).collect();
+        Err(StillRunning { fibers })
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if !self.threads.is_empty()
+            && let Err(report) = self.stop(DROP_PATIENCE)
+        {
+            eprintln!("bast: a runtime was dropped, but {report}");
+        }
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("workers", &self.workers())
+            .field("driver", &self.driver)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ended {
+    fn one_more(&self) {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, all: usize, timeout: Duration) -> bool {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        while *count < all {
+            let left = match deadline {
+                None => Duration::from_secs(3600),
+                Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+            };
+            if left.is_zero() {
+                return false;
+            }
+            count =
+                self.changed.wait_timeout(count, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+/// What had not ended when [`Runtime::shutdown`] gave up waiting.
+#[derive(Debug, Clone)]
+pub struct StillRunning {
+    fibers: Vec<usize>,
+}
+
+impl StillRunning {
+    /// How many fibers are left on each worker.
+    #[must_use]
+    pub fn fibers(&self) -> &[usize] {
+        &self.fibers
+    }
+}
+
+impl fmt::Display for StillRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} fibers have not ended although they were cancelled (per worker: {:?}); they compute \
+             without a suspension point, block their worker's thread, or wait in a destructor",
+            self.fibers.iter().sum::<usize>(),
+            self.fibers
+        )
+    }
+}
+
+impl std::error::Error for StillRunning {}
+
+/// The default runtime, made at first use.
+///
+/// # Panics
+/// If it cannot be made: a bad environment variable, or a kernel that refuses threads or descriptors.
+pub(crate) fn default_runtime() -> &'static Runtime {
+    static DEFAULT: OnceLock<Runtime> = OnceLock::new();
+    DEFAULT.get_or_init(|| match Runtime::builder().build() {
+        Ok(runtime) => runtime,
+        Err(error) => panic!("bast cannot start its default runtime: {error}"),
+    })
+}

@@ -1,0 +1,208 @@
+//! What the workers of one runtime share: where they are reached, and the fibers that have not run.
+//!
+//! A fiber that has not run lies either in its creator's deque (`fresh`, pushed by the owner, stolen by
+//! anyone) or in a worker's mail (pushed by anyone, taken by anyone). Any worker may start it, so a
+//! worker that is busy for long strands nothing.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Mutex, PoisonError};
+
+use bast_coro::StackError;
+use crossbeam_deque::{Injector, Steal, Stealer};
+
+use crate::fiber::{self, Header};
+use crate::idle::Idle;
+use crate::post::Post;
+use crate::worker::Worker;
+
+/// A fiber that has not run.
+pub(crate) struct Fresh(pub(crate) NonNull<Header>);
+
+// SAFETY: only fibers whose closure is Send are made `Fresh` (`spawn`), and a fiber that has not run
+// belongs to whoever takes it from its queue.
+unsafe impl Send for Fresh {}
+
+/// What others know of a worker's load.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Load {
+    /// Started fibers. Written by the worker.
+    pub(crate) live: AtomicUsize,
+    /// New fibers in the worker's mail.
+    pub(crate) mailed: AtomicUsize,
+}
+
+/// A runtime, as its workers see it.
+pub(crate) struct Shared {
+    pub(crate) posts: Vec<&'static Post>,
+    pub(crate) loads: Vec<Load>,
+    pub(crate) stealers: Vec<Stealer<Fresh>>,
+    mail: Vec<Injector<Fresh>>,
+    pub(crate) idle: Idle,
+    pub(crate) stopping: AtomicBool,
+    /// Where placement from outside begins to look.
+    turn: AtomicUsize,
+    /// Set while stacks cannot be had: why, for `Builder::spawn`.
+    exhausted: AtomicBool,
+    why: Mutex<String>,
+}
+
+impl Shared {
+    pub(crate) fn new(stealers: Vec<Stealer<Fresh>>) -> Shared {
+        let workers = stealers.len();
+        Shared {
+            posts: (0..workers).map(|_| Post::claim()).collect(),
+            loads: (0..workers).map(|_| Load::default()).collect(),
+            stealers,
+            mail: (0..workers).map(|_| Injector::new()).collect(),
+            idle: Idle::new(),
+            stopping: AtomicBool::new(false),
+            turn: AtomicUsize::new(0),
+            exhausted: AtomicBool::new(false),
+            why: Mutex::new(String::new()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Acquire)
+    }
+
+    /// Queues a new fiber where it should run.
+    ///
+    /// A fiber stays on the worker that starts it, so this is where load is spread: the creator keeps
+    /// the fiber (it is cheap there, and any idle worker can still take it) unless it has clearly more
+    /// fibers than the least loaded worker. Connections that are accepted one by one by one fiber
+    /// come to lie on all workers that way, however quickly their acceptor starts them.
+    pub(crate) fn place(&self, fiber: NonNull<Header>, creator: Option<&Worker>) {
+        match creator {
+            Some(worker) => {
+                if self.posts.len() == 1 {
+                    // Nobody could take it: spare it the concurrent queue.
+                    // SAFETY: just made.
+                    fiber::settle_unshared(unsafe { fiber.as_ref() }, worker.post);
+                    return worker.enqueue(fiber);
+                } else {
+                    let (other, load) = self.least_loaded(worker.index + 1);
+                    if worker.load() > load + load / 8 + 2 {
+                        return self.post_fresh(fiber, other);
+                    }
+                }
+                worker.push_fresh(fiber);
+            }
+            None => {
+                let (target, _) = self.least_loaded(self.turn.fetch_add(1, Relaxed));
+                self.post_fresh(fiber, target);
+            }
+        }
+    }
+
+    fn least_loaded(&self, first: usize) -> (usize, usize) {
+        let count = self.posts.len();
+        // A few suffice: the best of a small sample is nearly as good as the best of all.
+        (first..first + count.min(4))
+            .map(|at| at % count)
+            .map(|at| {
+                let load = &self.loads[at];
+                (at, load.live.load(Relaxed) + load.mailed.load(Relaxed))
+            })
+            .min_by_key(|&(_, load)| load)
+            .expect("a runtime has workers")
+    }
+
+    fn post_fresh(&self, fiber: NonNull<Header>, target: usize) {
+        self.loads[target].mailed.fetch_add(1, Relaxed);
+        self.mail[target].push(Fresh(fiber));
+        self.posts[target].wake();
+        // If the target is busy with something long, somebody idle should take it.
+        if self.posts.len() > 1
+            && let Some(other) = self.idle.notify()
+            && other != target
+        {
+            self.posts[other].wake();
+        }
+    }
+
+    /// A new fiber from a worker's mail.
+    #[inline]
+    pub(crate) fn take_mail(&self, worker: usize) -> Option<NonNull<Header>> {
+        if self.loads[worker].mailed.load(Relaxed) == 0 {
+            return None;
+        }
+        loop {
+            match self.mail[worker].steal() {
+                Steal::Success(Fresh(fiber)) => {
+                    self.loads[worker].mailed.fetch_sub(1, Relaxed);
+                    return Some(fiber);
+                }
+                Steal::Empty => return None,
+                Steal::Retry => {}
+            }
+        }
+    }
+
+    /// Whether any worker has a fiber that has not run.
+    pub(crate) fn any_fresh(&self) -> bool {
+        self.stealers.iter().any(|stealer| !stealer.is_empty())
+            || self.mail.iter().any(|mail| !mail.is_empty())
+    }
+
+    /// A worker got no stack for a fiber.
+    #[cold]
+    pub(crate) fn no_stack(&self, error: &StackError) {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
+        if !self.exhausted.swap(true, Relaxed) {
+            eprintln!("bast: a fiber could not be started: {error}");
+        }
+    }
+
+    /// A stack was had again.
+    #[inline]
+    pub(crate) fn stack_back(&self) {
+        if self.exhausted.load(Relaxed) {
+            self.exhausted.store(false, Relaxed);
+        }
+    }
+
+    /// Why no fiber can be started at present.
+    pub(crate) fn exhausted(&self) -> Option<String> {
+        self.exhausted
+            .load(Relaxed)
+            .then(|| self.why.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    pub(crate) fn wake_all(&self) {
+        for post in &self.posts {
+            post.wake();
+        }
+    }
+}
+
+impl Drop for Shared {
+    /// All worker threads have ended. What was posted or queued too late for them is let go.
+    fn drop(&mut self) {
+        for worker in 0..self.posts.len() {
+            while let Some(fiber) = self.take_mail(worker) {
+                // SAFETY: taken from its queue.
+                unsafe { fiber::discard(fiber) };
+            }
+            loop {
+                match self.stealers[worker].steal() {
+                    // SAFETY: as above.
+                    Steal::Success(Fresh(fiber)) => unsafe { fiber::discard(fiber) },
+                    Steal::Empty => break,
+                    Steal::Retry => {}
+                }
+            }
+        }
+        for post in &self.posts {
+            for fiber in post.inbox.drain() {
+                // SAFETY: the post's reference; the worker is gone, so this thread stands for it.
+                unsafe { fiber::discard_posted(fiber) };
+            }
+            post.retire();
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Starting fibers.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::config;
+use crate::fiber::{self, Header, Meta, State};
+use crate::join::JoinHandle;
+use crate::remote;
+use crate::runtime::{default_runtime, id_block};
+use crate::scope::{Scope, ScopedJoinHandle};
+use crate::shared::Shared;
+use crate::tls;
+use crate::worker::Worker;
+
+/// Same as [`std::thread::spawn`]: starts a fiber on the runtime of the calling fiber, or on the
+/// default runtime.
+///
+/// Any worker may start the fiber; from its first run on it stays where it is, so thread-locals,
+/// `Rc`s and guards may be held across anything that suspends.
+///
+/// # Panics
+/// If the default runtime cannot be started.
+///
+/// ```
+/// let answer = bast_rt::spawn(|| 6 * 7);
+/// assert_eq!(answer.join().unwrap(), 42);
+/// ```
+pub fn spawn<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    // SAFETY: everything is 'static.
+    unsafe { spawn_here(f, None) }
+}
+
+/// Starts a fiber on this very worker, whose closure and result need not be `Send`.
+///
+/// # Panics
+/// Outside a fiber: a plain thread has no worker.
+pub fn spawn_local<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + 'static,
+    T: 'static,
+{
+    Builder::new().spawn_local(f).expect("failed to spawn a fiber")
+}
+
+/// # Safety
+/// What `f` and `T` borrow outlives the fiber.
+pub(crate) unsafe fn spawn_here<F, T>(f: F, meta: Option<Box<Meta>>) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let worker = tls::worker();
+    let shared = worker.map_or_else(|| default_runtime().shared(), |worker| &worker.shared);
+    // SAFETY: the caller's promise.
+    unsafe { place_new(shared, worker, f, meta) }
+}
+
+/// As `spawn_here`, on a given runtime.
+///
+/// # Safety
+/// What `f` and `T` borrow outlives the fiber.
+pub(crate) unsafe fn spawn_on<F, T>(
+    shared: &Arc<Shared>,
+    f: F,
+    meta: Option<Box<Meta>>,
+) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let worker = tls::worker().filter(|worker| Arc::ptr_eq(&worker.shared, shared));
+    // SAFETY: the caller's promise.
+    unsafe { place_new(shared, worker, f, meta) }
+}
+
+unsafe fn place_new<F: FnOnce() -> T, T>(
+    shared: &Shared,
+    worker: Option<&Worker>,
+    f: F,
+    meta: Option<Box<Meta>>,
+) -> JoinHandle<T> {
+    let id = worker.map_or_else(|| id_block().start, Worker::next_id);
+    let (header, handle) = make(f, id, meta);
+    shared.place(header, worker);
+    handle
+}
+
+fn make<F, T>(f: F, id: u64, meta: Option<Box<Meta>>) -> (NonNull<Header>, JoinHandle<T>)
+where
+    F: FnOnce() -> T,
+{
+    let header = fiber::create(f, id, meta);
+    // SAFETY: `create` made one reference for the handle, and the result is a `T`.
+    (header, unsafe { JoinHandle::new(header) })
+}
+
+/// Same as [`std::thread::Builder`], for fibers.
+///
+/// ```
+/// let fiber = bast_rt::Builder::new().name("worker bee").stack_size(64 << 10).spawn(|| {
+///     bast_rt::current().name().map(str::to_owned)
+/// })?;
+/// assert_eq!(fiber.join().unwrap().as_deref(), Some("worker bee"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "a builder does nothing until spawn is called"]
+pub struct Builder {
+    meta: Meta,
+    worker: Option<usize>,
+}
+
+impl Builder {
+    /// No name, the runtime's stack size, any worker.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Names the fiber: in panics' and overflow messages, and for [`current`](crate::current).
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.meta.name = Some(name.into().into_boxed_str());
+        self
+    }
+
+    /// The usable stack, in bytes of address space (16 KiB to 1 GiB, rounded up to pages).
+    pub fn stack_size(mut self, bytes: usize) -> Builder {
+        self.meta.stack_size = Some(bytes);
+        self
+    }
+
+    /// The worker on which the fiber is to run, counted from 0.
+    pub fn worker(mut self, index: usize) -> Builder {
+        self.worker = Some(index);
+        self
+    }
+
+    /// Same as [`std::thread::Builder::spawn`].
+    ///
+    /// # Errors
+    /// `InvalidInput` for a stack size or worker that cannot be had; `OutOfMemory` while no stacks can
+    /// be had, with the number of fibers reached and the limit that was hit.
+    pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: everything is 'static.
+        unsafe { self.spawn_unchecked(f) }
+    }
+
+    /// Same as [`std::thread::Builder::spawn_scoped`].
+    ///
+    /// # Errors
+    /// As [`spawn`](Builder::spawn).
+    pub fn spawn_scoped<'scope, F, T>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        f: F,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        scope.start(self, f)
+    }
+
+    /// # Safety
+    /// What `f` and `T` borrow outlives the fiber.
+    pub(crate) unsafe fn spawn_unchecked<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let here = tls::worker();
+        let shared = here.map_or_else(|| default_runtime().shared(), |worker| &worker.shared);
+        let meta = self.check(shared)?;
+        let Some(index) = self.worker else {
+            // SAFETY: the caller's promise.
+            return Ok(unsafe { spawn_here(f, meta) });
+        };
+        let Some(post) = shared.posts.get(index) else {
+            let message = format!("worker {index}: the runtime has {}", shared.posts.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        };
+        let (header, handle) = make(f, id_block().start, meta);
+        // SAFETY: just made, not started.
+        fiber::settle_unshared(unsafe { header.as_ref() }, post);
+        // The first signal to a fiber with a home that is still `New` starts it there.
+        fiber::signal(header, remote::WAKE);
+        Ok(handle)
+    }
+
+    /// Same as [`spawn_local`], with the builder's settings. `worker` must not be set.
+    ///
+    /// # Errors
+    /// As [`spawn`](Builder::spawn); `InvalidInput` outside a fiber or with a worker set.
+    pub fn spawn_local<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + 'static,
+        T: 'static,
+    {
+        let invalid = |message| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        let Some(worker) = tls::worker() else {
+            return invalid("spawn_local outside a fiber: a plain thread has no worker");
+        };
+        if self.worker.is_some() {
+            return invalid("a local fiber runs on this worker: do not set another");
+        }
+        let meta = self.check(&worker.shared)?;
+        let (header, handle) = make(f, worker.next_id(), meta);
+        // SAFETY: just made, not started.
+        let fiber = unsafe { header.as_ref() };
+        fiber::settle_unshared(fiber, worker.post);
+        debug_assert_eq!(fiber.state.get(), State::New);
+        worker.enqueue(header);
+        Ok(handle)
+    }
+
+    fn check(&self, shared: &Shared) -> io::Result<Option<Box<Meta>>> {
+        if let Some(why) = shared.exhausted() {
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
+        }
+        let stack_size = self.meta.stack_size.map(config::check_stack).transpose()?;
+        let name = self.meta.name.clone();
+        Ok((name.is_some() || stack_size.is_some()).then(|| Box::new(Meta { name, stack_size })))
+    }
+}

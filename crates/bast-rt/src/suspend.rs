@@ -1,0 +1,285 @@
+//! Where fibers wait: the suspension points everything else is made of.
+//!
+//! Each one has the same form: say what to wait for, park, and when woken look whether it has come; if
+//! the fiber was cancelled meanwhile, first take back what was said, then raise.
+
+use std::ptr::NonNull;
+use std::time::{Duration, Instant as StdInstant};
+
+use bast_io::{Handle, Kind, Op, Outcome, Record, blocking};
+
+use crate::cancel;
+use crate::fiber::Header;
+use crate::time::Instant;
+use crate::tls;
+use crate::wheel::Timer;
+use crate::worker::Worker;
+
+/// The worker and the fiber that runs here, if a fiber does.
+#[inline(always)]
+pub(crate) fn current<'a>() -> Option<(&'a Worker, &'a Header)> {
+    let worker = tls::worker()?;
+    let fiber = worker.current()?;
+    // SAFETY: the current fiber outlives every frame on its stack.
+    Some((worker, unsafe { &*fiber.as_ptr() }))
+}
+
+/// A timer armed for the current fiber; leaving the scope disarms it, also by unwinding.
+struct Alarm<'a> {
+    worker: &'a Worker,
+    timer: NonNull<Timer>,
+}
+
+impl<'a> Alarm<'a> {
+    /// # Safety
+    /// `timer` stays where it is while the alarm exists, and is touched through it only.
+    unsafe fn arm(worker: &'a Worker, timer: NonNull<Timer>) -> Alarm<'a> {
+        // SAFETY: the caller's promise; dropping the alarm removes it.
+        unsafe { worker.arm(timer) };
+        Alarm { worker, timer }
+    }
+
+    fn fired(&self) -> bool {
+        // SAFETY: the timer outlives the alarm; only this thread touches it.
+        unsafe { (*self.timer.as_ptr()).fired }
+    }
+}
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        // SAFETY: armed in this wheel, or fired.
+        unsafe { self.worker.wheel().remove(self.timer) };
+    }
+}
+
+/// Runs an operation and waits until it has completed: the fiber parks, a plain thread blocks.
+///
+/// After `timeout` the operation is cancelled; the outcome is then `ETIMEDOUT`, or the real one if
+/// the operation won the race. If the fiber is cancelled, so is the operation, and once it has
+/// completed this unwinds with [`Cancelled`](crate::Cancelled); a handle that it yielded is closed.
+///
+/// Whatever happens, it returns or unwinds only after the kernel has let go of the operation's memory
+/// (contract rt 5). That is why borrowed buffers are enough.
+///
+/// # Safety
+/// The pointers in `op` are valid for what the operation does, until this returns.
+#[inline]
+pub unsafe fn perform(op: Op, timeout: Option<Duration>) -> Outcome {
+    let Some((worker, header)) = current() else {
+        let deadline = timeout.and_then(|timeout| StdInstant::now().checked_add(timeout));
+        // SAFETY: the caller's promise; the call blocks until it is over.
+        return unsafe { blocking::execute(&op, deadline) };
+    };
+    cancel::check(worker, header);
+    let mut record = Record::new(op, std::ptr::from_ref(header).cast_mut().cast());
+    let record = NonNull::from(&mut record);
+    // SAFETY: io 1: the record stays on this stack until it has completed, as `wait` waits for that;
+    // the memory is the caller's promise.
+    match unsafe { worker.submit(record) } {
+        Some(outcome) => {
+            worker.spend_inline(header);
+            outcome
+        }
+        // SAFETY: submitted and pending.
+        None => unsafe { wait(worker, header, record, timeout) },
+    }
+}
+
+/// # Safety
+/// `record` is pending in this worker's driver, for this fiber.
+unsafe fn wait(
+    worker: &Worker,
+    header: &Header,
+    record: NonNull<Record>,
+    timeout: Option<Duration>,
+) -> Outcome {
+    header.blocked_on.set(Some(record));
+    let mut timer = Timer::new(0, std::ptr::null());
+    let alarm = timeout.map(|timeout| {
+        timer =
+            Timer::new(after(worker.driver().now(), timeout), std::ptr::from_ref(header).cast());
+        // SAFETY: the timer is not moved or named again before the alarm goes.
+        unsafe { Alarm::arm(worker, NonNull::from(&mut timer)) }
+    });
+    let mut asked = false;
+    let mut cancelled = false;
+    let mut timed_out = false;
+    while header.blocked_on.get().is_some() {
+        worker.park(header);
+        if header.blocked_on.get().is_none() {
+            break;
+        }
+        timed_out |= alarm.as_ref().is_some_and(Alarm::fired);
+        cancelled |= cancel::is_due(worker, header);
+        if (timed_out || cancelled) && !asked {
+            asked = true;
+            // SAFETY: `blocked_on` says that it is pending.
+            unsafe { worker.driver().cancel(record) };
+        }
+    }
+    drop(alarm);
+    // SAFETY: completed: the record is ours again.
+    let outcome = unsafe { record.as_ref() }.outcome();
+    if cancelled {
+        // SAFETY: as above.
+        if unsafe { record.as_ref() }.op().yields_handle() && outcome.0 >= 0 {
+            // SAFETY: io 2: nobody else takes the new handle.
+            drop(unsafe { Handle::from_raw(outcome.0, Kind::Stream) });
+        }
+        cancel::raise(header);
+    }
+    if timed_out && outcome == Outcome::CANCELLED {
+        return Outcome::TIMED_OUT;
+    }
+    outcome
+}
+
+/// Runs `f` on the blocking pool while the fiber waits, so that a call that blocks does not hold up
+/// the other fibers of this worker: GHC's *safe* foreign call. Outside a fiber it just calls `f`.
+///
+/// `f` may borrow: this returns only after `f` has ended, and a request to cancel the fiber meanwhile
+/// is delivered afterwards.
+///
+/// # Panics
+/// With the panic of `f`. If no thread can be started and the pool has none, with a message that says so.
+///
+/// ```
+/// let text = String::from("borrowed");
+/// bast_rt::spawn(move || {
+///     let sum: u32 = bast_rt::run_blocking(|| text.bytes().map(u32::from).sum());
+///     assert_eq!(sum, 863);
+/// }).join().unwrap();
+/// ```
+pub fn run_blocking<F, T>(f: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    struct Job<F, T> {
+        f: Option<F>,
+        result: Option<std::thread::Result<T>>,
+    }
+
+    unsafe fn call<F: FnOnce() -> T, T>(data: *mut ()) -> i32 {
+        // SAFETY: `data` is the job below, lent until the operation has completed (io 1).
+        let job = unsafe { &mut *data.cast::<Job<F, T>>() };
+        if let Some(f) = job.f.take() {
+            job.result = Some(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)));
+        }
+        0
+    }
+
+    if current().is_none() {
+        return f();
+    }
+    let mut job = Job { f: Some(f), result: None };
+    let op = Op::Call { call: call::<F, T>, data: (&raw mut job).cast() };
+    // Masked: the result must not get lost once `f` has begun.
+    // SAFETY: the job outlives the operation, as `perform` waits for its completion (rt 5).
+    let outcome = cancel::mask(|| unsafe { perform(op, None) });
+    match job.result {
+        Some(Ok(value)) => value,
+        Some(Err(payload)) => std::panic::resume_unwind(payload),
+        None => panic!(
+            "the blocking pool could not run the call: {}",
+            outcome.into_result().err().map_or_else(|| "no reason given".into(), |e| e.to_string())
+        ),
+    }
+}
+
+/// Same as [`std::thread::yield_now`]: lets the other fibers of this worker run first.
+///
+/// A suspension point: raises if the fiber has been cancelled. Outside a fiber it yields the thread.
+#[inline(always)]
+pub fn yield_now() {
+    match current() {
+        None => std::thread::yield_now(),
+        Some((worker, header)) => {
+            cancel::check(worker, header);
+            worker.yield_now(header);
+            cancel::check(worker, header);
+        }
+    }
+}
+
+/// Same as [`std::thread::sleep`], for the fiber.
+///
+/// It never returns early; under load it may return late by what the other fibers of the worker take,
+/// and by the timers' resolution of 16 µs. A duration of zero only yields.
+pub fn sleep(duration: Duration) {
+    match current() {
+        None => std::thread::sleep(duration),
+        Some(_) if duration.is_zero() => yield_now(),
+        Some((worker, _)) => sleep_to(after(worker.driver().now(), duration)),
+    }
+}
+
+/// Sleeps until the deadline; one that has passed only yields.
+pub fn sleep_until(deadline: Instant) {
+    match current() {
+        None => std::thread::sleep(deadline.saturating_duration_since(Instant::now())),
+        Some((worker, _)) if deadline.0 <= worker.driver().now() => yield_now(),
+        Some(_) => sleep_to(deadline.0),
+    }
+}
+
+fn sleep_to(deadline: u64) {
+    let Some((worker, header)) = current() else {
+        return;
+    };
+    cancel::check(worker, header);
+    let mut timer = Timer::new(deadline, std::ptr::from_ref(header).cast());
+    // SAFETY: the timer is not moved or named again before the alarm goes.
+    let alarm = unsafe { Alarm::arm(worker, NonNull::from(&mut timer)) };
+    while !alarm.fired() {
+        worker.park(header);
+        cancel::check(worker, header);
+    }
+}
+
+/// Same as [`std::thread::park`], for the fiber: waits for [`Fiber::unpark`](crate::Fiber::unpark).
+///
+/// Unlike std's it never returns without reason, except by unwinding when the fiber is cancelled.
+#[inline(always)]
+pub fn park() {
+    match current() {
+        None => tls::parker().park(None),
+        Some((worker, header)) => {
+            cancel::check(worker, header);
+            while !header.token.replace(false) {
+                worker.park(header);
+                cancel::check(worker, header);
+            }
+        }
+    }
+}
+
+/// Same as [`std::thread::park_timeout`], for the fiber.
+pub fn park_timeout(timeout: Duration) {
+    let Some((worker, header)) = current() else {
+        return match StdInstant::now().checked_add(timeout) {
+            deadline @ Some(_) => tls::parker().park(deadline),
+            None => tls::parker().park(None),
+        };
+    };
+    cancel::check(worker, header);
+    if header.token.replace(false) {
+        return;
+    }
+    if timeout.is_zero() {
+        return yield_now();
+    }
+    let deadline = after(worker.driver().now(), timeout);
+    let mut timer = Timer::new(deadline, std::ptr::from_ref(header).cast());
+    // SAFETY: the timer is not moved or named again before the alarm goes.
+    let alarm = unsafe { Alarm::arm(worker, NonNull::from(&mut timer)) };
+    while !header.token.replace(false) && !alarm.fired() {
+        worker.park(header);
+        cancel::check(worker, header);
+    }
+}
+
+/// The clock reading `duration` after `now`; what does not fit is never.
+fn after(now: u64, duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).map_or(u64::MAX, |nanos| now.saturating_add(nanos))
+}

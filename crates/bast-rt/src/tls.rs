@@ -1,0 +1,40 @@
+//! The crate's only thread-locals, behind functions that are never inlined.
+//!
+//! The compiler may keep a thread-local's address in a register across calls. A fiber that has run
+//! stays on its thread (contract rt 1), so a kept address stays right; the functions are `inline(never)`
+//! all the same, so that a kind of fiber that does move has one place to change.
+
+use std::cell::{Cell, OnceCell};
+use std::ptr;
+use std::sync::Arc;
+
+use crate::parker::ThreadParker;
+use crate::worker::Worker;
+
+thread_local! {
+    static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
+    static PARKER: OnceCell<Arc<ThreadParker>> = const { OnceCell::new() };
+}
+
+/// The worker that runs on this thread, if one does. It outlives everything that it runs.
+#[inline(never)]
+pub(crate) fn worker() -> Option<&'static Worker> {
+    // SAFETY: `set_worker` is given a worker that lives until it is unset at the thread's end, and
+    // only code that the worker calls can run here meanwhile; no caller keeps the reference longer
+    // than its own frame, which on a fiber ends before the worker (rt 6).
+    unsafe { WORKER.get().as_ref() }
+}
+
+/// Declares the worker of this thread.
+pub(crate) fn set_worker(worker: *const Worker) {
+    WORKER.set(worker);
+}
+
+/// What this thread blocks on when it is not a worker.
+#[inline(never)]
+pub(crate) fn parker() -> Arc<ThreadParker> {
+    // A thread that blocks while its thread-locals are being destroyed gets a parker for this once.
+    PARKER
+        .try_with(|cell| cell.get_or_init(|| Arc::new(ThreadParker::new())).clone())
+        .unwrap_or_else(|_| Arc::new(ThreadParker::new()))
+}

@@ -1,0 +1,89 @@
+//! Which fiber unwinds.
+//!
+//! `std::thread::panicking()` speaks of the thread. A fiber that suspends in a destructor while it
+//! unwinds makes it true for all its neighbours, and a neighbour that takes it for its own would never
+//! let itself be cancelled. So each suspension notes whether the fiber itself was unwinding:
+//!
+//! * The thread is not panicking: nobody is.
+//! * It is, and no *suspended* fiber of this worker was noted as unwinding: it is this one.
+//! * It is, and some suspended fiber was: this one is only if it has begun since its last suspension,
+//!   which the panic hook and `cancel::raise` note when it happens.
+//!
+//! What the last case gets wrong (a panic that was caught since, a `resume_unwind` of the user's own)
+//! delays a cancellation until the neighbour has done unwinding; then [`Worker::run`] wakes whoever has
+//! a cancellation pending, to look again.
+//!
+//! [`Worker::run`]: crate::worker::Worker::run
+
+use std::cell::Cell;
+use std::panic;
+use std::sync::Once;
+use std::thread;
+
+use crate::fiber::Header;
+use crate::suspend;
+use crate::worker::Worker;
+
+/// What a worker knows of its suspended fibers.
+#[derive(Default)]
+pub(crate) struct Unwinding {
+    suspended: Cell<usize>,
+    over: Cell<bool>,
+}
+
+impl Unwinding {
+    /// Whether the current fiber unwinds.
+    #[cold]
+    pub(crate) fn is(&self, header: &Header) -> bool {
+        let it_is = thread::panicking() && (self.suspended.get() == 0 || header.unwinding.get());
+        header.unwinding.set(it_is);
+        it_is
+    }
+
+    /// The current fiber, which unwinds, is about to be suspended.
+    pub(crate) fn suspend(&self) {
+        self.suspended.set(self.suspended.get() + 1);
+    }
+
+    /// It runs again.
+    pub(crate) fn resume(&self) {
+        let left = self.suspended.get() - 1;
+        self.suspended.set(left);
+        self.over.set(left == 0);
+    }
+
+    /// Whether the last fiber that was suspended while it unwound has gone on since the last call.
+    #[inline]
+    pub(crate) fn take_over(&self) -> bool {
+        self.over.get() && self.over.replace(false)
+    }
+}
+
+/// Chains a panic hook that notes the fiber, once per process.
+pub(crate) fn watch_panics() {
+    static ONCE: Once = Once::new();
+    // Hooks cannot be changed by a thread that panics; a later runtime will do it.
+    if thread::panicking() {
+        return;
+    }
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if let Some((_, header)) = suspend::current() {
+                header.unwinding.set(true);
+                if let Some(name) = header.meta.as_ref().and_then(|meta| meta.name.as_deref()) {
+                    eprintln!("\nfiber '{name}' panicked:");
+                }
+            }
+            before(info);
+        }));
+    });
+}
+
+impl Worker {
+    /// Whether the current fiber unwinds.
+    #[inline]
+    pub(crate) fn is_unwinding(&self, header: &Header) -> bool {
+        thread::panicking() && self.unwinding.is(header)
+    }
+}

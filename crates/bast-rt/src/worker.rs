@@ -1,0 +1,605 @@
+//! One worker: a thread, its driver, its timers, its stacks and its fibers.
+//!
+//! ```text
+//!            inbox (wakes from other threads)      driver (completions)     wheel (timers)
+//!                     │                                 │                       │
+//!                     └──────────────┬──────────────────┴───────────────────────┘
+//!   fresh, mail ──start──▶  ready ───▼─▶ resume ──▶ parks / yields / ends
+//!   (never run, any worker           FIFO
+//!    may take them)
+//! ```
+//!
+//! The loop runs fibers until it has spent its [`CREDIT`], then looks at the timers and the driver, so
+//! that neither fibers that keep yielding nor operations that complete at once starve anything (rt 4). With nothing to run it looks for fibers that have
+//! not run yet on the other workers, and then sleeps in its driver (module `idle` has the argument why
+//! no work is left behind, `bast_io::Waker` the one why no wake is lost).
+//!
+//! A `Worker` is used by its own thread only, and its fields are taken by short borrows that never
+//! span a switch: fibers call into the same worker while `resume` is on the loop's stack.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use bast_coro::{Context, StackPool};
+use bast_io::{Done, Driver, Outcome, Record, Wait};
+use crossbeam_deque as deque;
+
+use crate::cancel::Cancelled;
+use crate::fiber::{self, Header, State};
+use crate::idle::Left;
+use crate::post::Post;
+use crate::records::Records;
+use crate::remote;
+use crate::ring::Ring;
+use crate::shared::{Fresh, Shared};
+use crate::unwinding::Unwinding;
+use crate::wheel::{Timer, Wheel};
+
+/// What may be spent between two looks at the timers and the driver: a resume costs 1 (from 5 ns on),
+/// an operation that completes at once [`INLINE`] (a system call).
+const CREDIT: i32 = 64;
+const INLINE: i32 = 2;
+/// New fibers that may start in each round even if the credit is spent.
+const STARTS: i32 = 16;
+/// How far ahead in the ready queue stacks are prefetched.
+const AHEAD: usize = 6;
+
+/// A worker.
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) index: usize,
+    pub(crate) post: &'static Post,
+    current: Cell<*const Header>,
+    ready: UnsafeCell<Ring<NonNull<Header>>>,
+    fresh: deque::Worker<Fresh>,
+    driver: UnsafeCell<Driver>,
+    wheel: UnsafeCell<Wheel>,
+    stacks: UnsafeCell<StackPool>,
+    /// The list of started fibers, and its length.
+    fibers: Cell<*const Header>,
+    live: Cell<usize>,
+    credit: Cell<i32>,
+    /// Whether this worker counts as a searcher in `idle`.
+    searching: Cell<bool>,
+    pub(crate) unwinding: Unwinding,
+    stopping: Cell<bool>,
+    ids: Cell<std::ops::Range<u64>>,
+    pub(crate) records: Records,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        index: usize,
+        fresh: deque::Worker<Fresh>,
+        driver: Driver,
+        stacks: StackPool,
+    ) -> Worker {
+        Worker {
+            post: shared.posts[index],
+            shared,
+            index,
+            current: Cell::new(ptr::null()),
+            ready: UnsafeCell::new(Ring::new()),
+            fresh,
+            wheel: UnsafeCell::new(Wheel::new(driver.now())),
+            driver: UnsafeCell::new(driver),
+            stacks: UnsafeCell::new(stacks),
+            fibers: Cell::new(ptr::null()),
+            live: Cell::new(0),
+            credit: Cell::new(CREDIT),
+            searching: Cell::new(false),
+            unwinding: Unwinding::default(),
+            stopping: Cell::new(false),
+            ids: Cell::new(0..0),
+            records: Records::new(),
+        }
+    }
+
+    // SAFETY (for the four accessors below): a worker is used by one thread, and no caller keeps the
+    // reference across a switch, a callback or another call of the same accessor.
+
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    fn ready(&self) -> &mut Ring<NonNull<Header>> {
+        // SAFETY: see above.
+        unsafe { &mut *self.ready.get() }
+    }
+
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) fn driver(&self) -> &mut Driver {
+        // SAFETY: see above.
+        unsafe { &mut *self.driver.get() }
+    }
+
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) fn wheel(&self) -> &mut Wheel {
+        // SAFETY: see above.
+        unsafe { &mut *self.wheel.get() }
+    }
+
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    fn stacks(&self) -> &mut StackPool {
+        // SAFETY: see above.
+        unsafe { &mut *self.stacks.get() }
+    }
+
+    /// The fiber that runs, if the loop itself does not.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Option<NonNull<Header>> {
+        NonNull::new(self.current.get().cast_mut())
+    }
+
+    /// A fresh fiber id.
+    pub(crate) fn next_id(&self) -> u64 {
+        let mut ids = self.ids.replace(0..0);
+        let id = ids.next().unwrap_or_else(|| {
+            ids = crate::runtime::id_block();
+            ids.next().expect("a block is not empty")
+        });
+        self.ids.set(ids);
+        id
+    }
+
+    /// The worker's life: until the runtime stops and every fiber here has ended (rt 6).
+    pub(crate) fn run(&self) {
+        loop {
+            self.drain_inbox();
+            while let Some(fiber) = self.next_fiber() {
+                self.resume(fiber);
+            }
+            if self.credit.get() > 0 && self.is_busy() {
+                continue;
+            }
+            self.credit.set(CREDIT);
+            self.expire_timers();
+            if self.unwinding.take_over() {
+                self.for_each_fiber(|fiber, header| {
+                    if header.cancel.get() && !header.raised.get() {
+                        self.wake(fiber);
+                    }
+                });
+            }
+            if self.shared.is_stopping() && self.stop_round() {
+                return;
+            }
+            if self.is_busy() {
+                if self.searching.get() {
+                    self.stop_searching();
+                }
+                self.poll(Wait::No);
+            } else {
+                self.idle();
+            }
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.ready().is_empty() || self.has_fresh()
+    }
+
+    #[inline]
+    fn spend(&self, cost: i32) {
+        self.credit.set(self.credit.get() - cost);
+    }
+
+    /// Nothing to run here: search, then sleep.
+    fn idle(&self) {
+        let shared = &*self.shared;
+        if shared.posts.len() == 1 {
+            self.poll(self.patience());
+            return;
+        }
+        if self.searching.get() || shared.idle.start_search(shared.posts.len()) {
+            self.searching.set(true);
+            if let Some(fiber) = self.steal() {
+                self.stop_searching();
+                self.enqueue(fiber);
+                return;
+            }
+        }
+        shared.idle.enter(self.index, self.searching.replace(false));
+        // The second look, after which it is safe to sleep.
+        let wait = if shared.any_fresh() { Wait::No } else { self.patience() };
+        self.poll(wait);
+        self.searching.set(shared.idle.leave(self.index) == Left::AsSearcher);
+    }
+
+    /// Found work. The last searcher to do so passes the search on.
+    fn stop_searching(&self) {
+        self.searching.set(false);
+        if self.shared.idle.found()
+            && let Some(other) = self.shared.idle.notify()
+        {
+            self.shared.posts[other].wake();
+        }
+    }
+
+    /// How long the worker may sleep.
+    fn patience(&self) -> Wait {
+        match self.wheel().next() {
+            None => Wait::Forever,
+            Some(at) => Wait::AtMost(Duration::from_nanos(at.saturating_sub(self.driver().now()))),
+        }
+    }
+
+    fn poll(&self, wait: Wait) {
+        let mut done = Done::new();
+        if let Err(error) = self.driver().poll(wait, &mut done) {
+            // Nothing on this worker could ever complete again: there is no way to go on.
+            eprintln!("bast: the {} driver of a worker failed: {error}", self.driver().name());
+            std::process::abort();
+        }
+        while let Some(record) = done.pop() {
+            // SAFETY: io 2: completed, and its owner is parked until it is woken here.
+            let fiber = unsafe { record.as_ref() }.tag().cast::<Header>();
+            if let Some(fiber) = NonNull::new(fiber) {
+                // SAFETY: the fiber waits in `perform`, so it is alive.
+                unsafe { fiber.as_ref() }.blocked_on.set(None);
+                self.wake(fiber);
+            }
+        }
+    }
+
+    #[inline]
+    fn drain_inbox(&self) {
+        if self.post.inbox.is_empty() {
+            return;
+        }
+        for fiber in self.post.inbox.drain() {
+            // SAFETY: the post holds a reference, given up below.
+            let bits = unsafe { fiber.as_ref() }.remote.take();
+            self.apply(fiber, bits);
+            // SAFETY: the post's reference.
+            unsafe { fiber::release(fiber) };
+        }
+    }
+
+    fn expire_timers(&self) {
+        if self.wheel().is_empty() {
+            return;
+        }
+        let now = self.driver().now();
+        self.wheel().expire(now, |timer| {
+            // SAFETY: a linked timer is on the stack of the fiber that it wakes.
+            let owner = unsafe { timer.as_ref() }.owner.cast::<Header>().cast_mut();
+            if let Some(fiber) = NonNull::new(owner) {
+                self.wake(fiber);
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn next_fiber(&self) -> Option<NonNull<Header>> {
+        let credit = self.credit.get();
+        self.credit.set(credit - 1);
+        if credit > 0
+            && let Some(fiber) = self.next_ready()
+        {
+            return Some(fiber);
+        }
+        if credit > -STARTS {
+            return self.take_fresh();
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn next_ready(&self) -> Option<NonNull<Header>> {
+        let ready = self.ready();
+        if let Some(ahead) = ready.peek(AHEAD) {
+            prefetch(ahead.as_ptr());
+            if let Some(soon) = ready.peek(AHEAD / 2) {
+                // SAFETY: a queued fiber is alive, and its context is ours.
+                if unsafe { soon.as_ref() }.started.get() {
+                    prefetch(
+                        // SAFETY: as above; started.
+                        unsafe { (*soon.as_ref().context.get()).assume_init_ref() }
+                            .stack_pointer_hint(),
+                    );
+                }
+            }
+        }
+        ready.pop()
+    }
+
+    /// Runs a fiber until it parks, yields or ends.
+    #[inline(always)]
+    fn resume(&self, fiber: NonNull<Header>) {
+        // SAFETY: the runtime's reference is given up in `finish`, after the last use.
+        let header = unsafe { fiber.as_ref() };
+        if !header.started.get() && !self.start(fiber) {
+            return;
+        }
+        header.state.set(State::Running);
+        self.current.set(fiber.as_ptr());
+        // SAFETY: coro 2: started on this thread; nobody else touches the context meanwhile.
+        let ended = unsafe { (*header.context.get()).assume_init_mut() }.resume();
+        self.current.set(ptr::null());
+        if ended {
+            self.end(fiber);
+        }
+    }
+
+    #[inline(never)]
+    /// Gives a new fiber its stack and its home. False if it ended instead.
+    fn start(&self, fiber: NonNull<Header>) -> bool {
+        // SAFETY: taken from its queue, so ours.
+        let header = unsafe { fiber.as_ref() };
+        if self.stopping.get() {
+            // SAFETY: as above.
+            unsafe { fiber::abort_unstarted(fiber, Box::new(Cancelled::new())) };
+            self.finish(fiber);
+            return false;
+        }
+        let taken = match header.meta.as_ref().and_then(|meta| meta.stack_size) {
+            None => self.stacks().take(),
+            Some(size) => self.stacks().take_sized(size),
+        };
+        let stack = match taken {
+            Ok(stack) => {
+                self.shared.stack_back();
+                stack
+            }
+            Err(error) => {
+                self.shared.no_stack(&error);
+                // SAFETY: as above.
+                unsafe { fiber::abort_unstarted(fiber, Box::new(error)) };
+                self.finish(fiber);
+                return false;
+            }
+        };
+        if let Some(name) = header.meta.as_ref().and_then(|meta| meta.name.as_deref()) {
+            // SAFETY: the name lives in the header, which outlives the run.
+            unsafe { stack.set_label(name.as_ptr(), name.len()) };
+        }
+        if header.home.load(Relaxed).is_null() {
+            self.note(header, fiber::settle(header, self.post));
+        }
+        header.started.set(true);
+        // SAFETY: coro 1: the header outlives the run; `entry` catches every unwinding.
+        let context = unsafe { Context::new(stack, fiber::entry, fiber.as_ptr().cast()) };
+        // SAFETY: the context is the home worker's.
+        unsafe { (*header.context.get()).write(context) };
+        self.link(header);
+        true
+    }
+
+    #[inline(never)]
+    /// The fiber's code has returned: its stack goes back, its joiner is woken.
+    fn end(&self, fiber: NonNull<Header>) {
+        // SAFETY: the runtime's reference is given up in `finish`.
+        let header = unsafe { fiber.as_ref() };
+        header.state.set(State::Ended);
+        // SAFETY: the context is the home worker's; it has returned, and is not looked at again.
+        let stack = unsafe { (*header.context.get()).assume_init_mut().reclaim() };
+        self.stacks().give(stack);
+        self.unlink(header);
+        self.finish(fiber);
+    }
+
+    fn finish(&self, fiber: NonNull<Header>) {
+        // SAFETY: the runtime's reference is ours, and the result is stored.
+        unsafe { fiber::finish(fiber, Some(self)) };
+    }
+
+    /// Whether a fiber lives here.
+    pub(crate) fn is_home_of(&self, fiber: NonNull<Header>) -> bool {
+        // SAFETY: the caller knows the fiber to be alive.
+        ptr::eq(unsafe { fiber.as_ref() }.home.load(Relaxed), self.post)
+    }
+
+    fn link(&self, header: &Header) {
+        let first = self.fibers.replace(header);
+        header.next.set(first);
+        header.prev.set(ptr::null());
+        // SAFETY: fibers on the list are alive.
+        if let Some(first) = unsafe { first.as_ref() } {
+            first.prev.set(header);
+        }
+        self.set_live(self.live.get() + 1);
+    }
+
+    fn unlink(&self, header: &Header) {
+        // SAFETY: fibers on the list are alive.
+        unsafe {
+            match header.prev.get().as_ref() {
+                Some(prev) => prev.next.set(header.next.get()),
+                None => self.fibers.set(header.next.get()),
+            }
+            if let Some(next) = header.next.get().as_ref() {
+                next.prev.set(header.prev.get());
+            }
+        }
+        self.set_live(self.live.get() - 1);
+    }
+
+    fn set_live(&self, live: usize) {
+        self.live.set(live);
+        self.shared.loads[self.index].live.store(live, Relaxed);
+    }
+
+    // ---- what fibers call -----------------------------------------------------------------------
+
+    /// Applies signals to a fiber of this worker.
+    #[inline]
+    pub(crate) fn apply(&self, fiber: NonNull<Header>, bits: u8) {
+        // SAFETY: the caller has a reference.
+        let header = unsafe { fiber.as_ref() };
+        self.note(header, bits);
+        match header.state.get() {
+            // Sent here by its creator (`Builder::worker`).
+            State::New => self.enqueue(fiber),
+            _ => self.wake(fiber),
+        }
+    }
+
+    fn note(&self, header: &Header, bits: u8) {
+        if bits & remote::UNPARK != 0 {
+            header.token.set(true);
+        }
+        if bits & remote::CANCEL != 0 {
+            header.cancel.set(true);
+        }
+    }
+
+    /// Makes a parked fiber ready. Anything else needs nothing: a fiber that is ready will look at
+    /// its condition when it runs, and one that runs is on this very thread.
+    #[inline(always)]
+    pub(crate) fn wake(&self, fiber: NonNull<Header>) {
+        // SAFETY: the caller knows the fiber to be alive.
+        if unsafe { fiber.as_ref() }.state.get() == State::Parked {
+            self.enqueue(fiber);
+        }
+    }
+
+    /// Puts a fiber at the end of the ready queue.
+    #[inline(always)]
+    pub(crate) fn enqueue(&self, fiber: NonNull<Header>) {
+        // SAFETY: the caller knows the fiber to be alive.
+        unsafe { fiber.as_ref() }.state.set(State::Ready);
+        self.ready().push(fiber);
+    }
+
+    /// Parks the current fiber until somebody wakes it. It may return without reason: the caller
+    /// looks at its condition and parks again.
+    #[inline(always)]
+    pub(crate) fn park(&self, header: &Header) {
+        header.state.set(State::Parked);
+        self.switch_out(header);
+    }
+
+    /// Goes to the end of the ready queue.
+    #[inline(always)]
+    pub(crate) fn yield_now(&self, header: &Header) {
+        self.enqueue(NonNull::from(header));
+        self.switch_out(header);
+    }
+
+    #[inline(always)]
+    fn switch_out(&self, header: &Header) {
+        let unwinding = self.is_unwinding(header);
+        if unwinding {
+            self.unwinding.suspend();
+        }
+        // SAFETY: set by `entry` before any code of the fiber ran; it lives on the fiber's stack.
+        unsafe { &*header.suspender.get() }.suspend();
+        if unwinding {
+            self.unwinding.resume();
+        }
+    }
+
+    /// An operation has completed without a wait: after many of these others get a turn (rt 4).
+    #[inline]
+    pub(crate) fn spend_inline(&self, header: &Header) {
+        self.spend(INLINE);
+        if self.credit.get() <= 0 {
+            self.yield_now(header);
+        }
+    }
+
+    /// Starts an operation.
+    ///
+    /// # Safety
+    /// As [`Driver::submit`].
+    #[inline]
+    pub(crate) unsafe fn submit(&self, record: NonNull<Record>) -> Option<Outcome> {
+        // SAFETY: the caller's promise.
+        unsafe { self.driver().submit(record) }
+    }
+
+    /// Arms a timer.
+    ///
+    /// # Safety
+    /// As [`Wheel::insert`].
+    pub(crate) unsafe fn arm(&self, timer: NonNull<Timer>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.wheel().insert(timer) };
+    }
+
+    // ---- fibers that have not run ---------------------------------------------------------------
+
+    /// Queues a new fiber here, where any worker may take it.
+    pub(crate) fn push_fresh(&self, fiber: NonNull<Header>) {
+        self.fresh.push(Fresh(fiber));
+        if self.shared.posts.len() > 1
+            && let Some(other) = self.shared.idle.notify()
+        {
+            self.shared.posts[other].wake();
+        }
+    }
+
+    /// Started fibers and new ones that wait here.
+    pub(crate) fn load(&self) -> usize {
+        self.live.get() + self.fresh.len()
+    }
+
+    fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty() || self.shared.loads[self.index].mailed.load(Relaxed) > 0
+    }
+
+    #[inline]
+    fn take_fresh(&self) -> Option<NonNull<Header>> {
+        if !self.fresh.is_empty()
+            && let Some(Fresh(fiber)) = self.fresh.pop()
+        {
+            return Some(fiber);
+        }
+        self.shared.take_mail(self.index)
+    }
+
+    /// A new fiber from another worker.
+    fn steal(&self) -> Option<NonNull<Header>> {
+        let shared = &*self.shared;
+        let count = shared.posts.len();
+        (1..count).map(|step| (self.index + step) % count).find_map(|victim| {
+            shared.take_mail(victim).or_else(|| {
+                loop {
+                    match shared.stealers[victim].steal_batch_and_pop(&self.fresh) {
+                        deque::Steal::Success(Fresh(fiber)) => return Some(fiber),
+                        deque::Steal::Empty => return None,
+                        deque::Steal::Retry => {}
+                    }
+                }
+            })
+        })
+    }
+
+    // ---- the end --------------------------------------------------------------------------------
+
+    /// The runtime stops: cancel what there is. True once nothing is left.
+    fn stop_round(&self) -> bool {
+        if !self.stopping.replace(true) {
+            self.for_each_fiber(|fiber, _| self.apply(fiber, remote::CANCEL));
+        }
+        self.live.get() == 0 && self.ready().is_empty() && !self.has_fresh()
+    }
+
+    /// Calls `f`, which must not end any, with each started fiber.
+    fn for_each_fiber(&self, f: impl Fn(NonNull<Header>, &Header)) {
+        let mut fiber = self.fibers.get();
+        // SAFETY: fibers on the list are alive, and `f` changes no links.
+        while let Some(header) = unsafe { fiber.as_ref() } {
+            fiber = header.next.get();
+            f(NonNull::from(header), header);
+        }
+    }
+}
+
+/// Asks the processor for a cache line that will be used soon.
+#[inline]
+fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; any address will do.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

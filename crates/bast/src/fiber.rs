@@ -1,0 +1,19 @@
+//! Fibers, with the names of [`std::thread`]. The crate's root exports them as well.
+//!
+//! # Differences from std
+//! * [`std::thread::Thread`] is [`Fiber`] here, `ThreadId` is [`FiberId`].
+//! * A fiber can be cancelled: whatever suspends it then unwinds with [`Cancelled`].
+//! * [`park`] never wakes without a reason.
+//! * `thread_local!` variables belong to the worker thread, so fibers share them.
+
+#[doc(inline)]
+pub use bast_rt::{
+    Builder, Cancelled, Fiber, FiberId, JoinHandle, Scope, ScopedJoinHandle, current, mask, park,
+    park_timeout, scope, sleep, sleep_until, spawn, spawn_local, yield_now,
+};
+
+#[doc(inline)]
+pub use bast_rt::run_blocking as blocking;
+
+#[doc(no_inline)]
+pub use std::thread::available_parallelism;

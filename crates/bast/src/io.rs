@@ -1,0 +1,13 @@
+//! The names of [`std::io`]: its traits are bast's traits, so any code that reads and writes works
+//! with a fiber's streams.
+//!
+//! # Differences from std
+//! `stdin`, `stdout` and `stderr` are not here: reading a terminal blocks the worker. Read it in
+//! [`blocking`](crate::blocking), or on a plain thread.
+
+#[doc(no_inline)]
+pub use std::io::{
+    BufRead, BufReader, BufWriter, Cursor, Empty, Error, ErrorKind, IntoInnerError, IoSlice,
+    IoSliceMut, LineWriter, Lines, Read, Repeat, Result, Seek, SeekFrom, Sink, Split, Take, Write,
+    copy, empty, read_to_string, repeat, sink,
+};

@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+
+pub mod fiber;
+pub mod io;
+pub mod net;
+#[allow(unsafe_code)]
+pub mod os;
+pub mod signal;
+pub mod time;
+
+pub use fiber::{
+    Builder, Cancelled, Fiber, FiberId, JoinHandle, Scope, ScopedJoinHandle, available_parallelism,
+    blocking, current, mask, park, park_timeout, scope, sleep, sleep_until, spawn, spawn_local,
+    yield_now,
+};
+
+pub use bast_rt::{DriverKind, Runtime, RuntimeBuilder};

@@ -1,0 +1,178 @@
+//! Descriptors: conversions as in [`std::os::fd`], and waiting for any descriptor.
+//!
+//! bast keeps a socket's timeouts and its non-blocking mode itself: its streams are in blocking mode,
+//! its listeners in non-blocking mode, and no timeout is set in the kernel. A conversion translates.
+//!
+//! ```text
+//!                    std::net::TcpStream, OwnedFd, RawFd ──▶ bast::net::TcpStream
+//!   SO_RCVTIMEO, SO_SNDTIMEO ─────────────────────────────▶ timeouts
+//!   O_NONBLOCK ───── cleared (nobody can ask std for it) ──▶ blocking
+//!
+//!   bast::net::TcpStream ──▶ std::net::TcpStream, OwnedFd, RawFd
+//!   timeouts ──────────────▶ SO_RCVTIMEO, SO_SNDTIMEO
+//!   the mode ──────────────▶ O_NONBLOCK
+//! ```
+//!
+//! Conversions that consume a socket which has clones in bast give a duplicate of its descriptor
+//! instead; the clones stay. A duplicate shares `O_NONBLOCK` with them, so the duplicate of a listener
+//! stays in non-blocking mode: the clones' workers must not block.
+//!
+//! # Panics
+//! Conversions cannot report errors, so they panic where there is no answer: a socket of the simulator
+//! has no descriptor, and for a duplicate there may be none left.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use bast_io::{Handle, Interest, Kind};
+use bast_rt::ops;
+
+use crate::net::{TcpListener, TcpStream};
+
+/// Waits until `fd` can be read without blocking: there is data, or its end, or an error.
+///
+/// For descriptors that other libraries own. The descriptor may be in either mode, and stays in it.
+///
+/// ```
+/// use std::io::{Read, Write};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair()?;
+/// bast::spawn(move || theirs.write_all(b"!"));
+/// bast::os::unix::wait_readable(&ours)?;
+/// let mut buf = [0];
+/// ours.read_exact(&mut buf)?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// `EPERM` if it is not possible to wait for this kind of descriptor: a regular file is always ready.
+///
+/// # Cancellation
+/// A suspension point.
+pub fn wait_readable<F: AsFd>(fd: F) -> io::Result<()> {
+    ops::poll_fd(fd.as_fd(), Interest::Readable, None)
+}
+
+/// Waits until `fd` can be written without blocking: there is room, or an error.
+///
+/// # Errors
+/// As [`wait_readable`].
+///
+/// # Cancellation
+/// A suspension point.
+pub fn wait_writable<F: AsFd>(fd: F) -> io::Result<()> {
+    ops::poll_fd(fd.as_fd(), Interest::Writable, None)
+}
+
+fn borrow(handle: &Handle) -> BorrowedFd<'_> {
+    assert!(!handle.is_simulated(), "a socket of the simulator has no descriptor");
+    // SAFETY: the handle owns an open descriptor, and is borrowed for as long.
+    unsafe { BorrowedFd::borrow_raw(handle.as_raw_fd()) }
+}
+
+fn duplicate(handle: &Handle) -> OwnedFd {
+    borrow(handle).try_clone_to_owned().expect("a descriptor for the duplicate of a shared socket")
+}
+
+fn owned(handle: Handle) -> OwnedFd {
+    assert!(!handle.is_simulated(), "a socket of the simulator has no descriptor");
+    OwnedFd::from(handle)
+}
+
+impl From<std::net::TcpStream> for TcpStream {
+    /// Takes over a stream of std with its timeouts, in blocking mode.
+    fn from(std: std::net::TcpStream) -> TcpStream {
+        // They fail only for what is no socket, and then so will whatever is done with it.
+        let (read, write) = (std.read_timeout().ok().flatten(), std.write_timeout().ok().flatten());
+        let _ = std.set_nonblocking(false);
+        let stream = TcpStream::from_handle(Handle::from_owned(std.into(), Kind::Stream));
+        let _ = stream.set_read_timeout(read);
+        let _ = stream.set_write_timeout(write);
+        stream
+    }
+}
+
+impl From<TcpStream> for std::net::TcpStream {
+    /// Gives the stream to std, with its timeouts and its mode. (See the [module](self) about clones.)
+    fn from(stream: TcpStream) -> std::net::TcpStream {
+        let settings = stream.settings();
+        let fd = match stream.into_handle() {
+            Ok(handle) => owned(handle),
+            Err(stream) => duplicate(stream.handle()),
+        };
+        let std = std::net::TcpStream::from(fd);
+        // They fail only for what is no socket, and never was a stream.
+        let _ = std.set_nonblocking(settings.nonblocking);
+        let _ = std.set_read_timeout(settings.read);
+        let _ = std.set_write_timeout(settings.write);
+        std
+    }
+}
+
+impl From<std::net::TcpListener> for TcpListener {
+    /// Takes over a listener of std, in blocking mode as seen from bast.
+    fn from(std: std::net::TcpListener) -> TcpListener {
+        // It fails only for what is no descriptor of the right kind, and then so will `accept`.
+        let _ = std.set_nonblocking(true);
+        TcpListener::from_handle(Handle::from_owned(std.into(), Kind::Listener))
+    }
+}
+
+impl From<TcpListener> for std::net::TcpListener {
+    /// Gives the listener to std, in the mode it was set to. (See the [module](self) about clones.)
+    fn from(listener: TcpListener) -> std::net::TcpListener {
+        match listener.into_handle() {
+            Ok((handle, nonblocking)) => {
+                let std = std::net::TcpListener::from(owned(handle));
+                let _ = std.set_nonblocking(nonblocking);
+                std
+            }
+            Err(listener) => duplicate(listener.handle()).into(),
+        }
+    }
+}
+
+/// The conversions that lead over std's type.
+macro_rules! descriptors {
+    ($($t:ident),*) => {$(
+        impl AsFd for $t {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                borrow(self.handle())
+            }
+        }
+
+        impl AsRawFd for $t {
+            fn as_raw_fd(&self) -> RawFd {
+                self.handle().as_raw_fd()
+            }
+        }
+
+        impl From<OwnedFd> for $t {
+            fn from(fd: OwnedFd) -> $t {
+                std::net::$t::from(fd).into()
+            }
+        }
+
+        impl From<$t> for OwnedFd {
+            fn from(socket: $t) -> OwnedFd {
+                std::net::$t::from(socket).into()
+            }
+        }
+
+        impl FromRawFd for $t {
+            unsafe fn from_raw_fd(fd: RawFd) -> $t {
+                // SAFETY: the caller's promise: the descriptor is open and nobody else owns it.
+                unsafe { OwnedFd::from_raw_fd(fd) }.into()
+            }
+        }
+
+        impl IntoRawFd for $t {
+            fn into_raw_fd(self) -> RawFd {
+                OwnedFd::from(self).into_raw_fd()
+            }
+        }
+    )*};
+}
+
+descriptors!(TcpStream, TcpListener);

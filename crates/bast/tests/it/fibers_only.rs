@@ -1,0 +1,167 @@
+//! What fibers have and threads do not: local ones, cancelling, calls that block, runtimes.
+
+use std::io::{ErrorKind, Read};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bast::net::{TcpListener, TcpStream};
+use bast::{Builder, Cancelled, Runtime};
+
+use crate::harness::on_bast::run;
+
+#[test]
+fn a_local_fiber_need_not_be_send() {
+    run(|| {
+        let shared = Rc::new(std::cell::RefCell::new(Vec::new()));
+        let fibers: Vec<_> = (0..3)
+            .map(|i| {
+                let shared = Rc::clone(&shared);
+                bast::spawn_local(move || {
+                    shared.borrow_mut().push(i);
+                    bast::yield_now();
+                    Rc::clone(&shared)
+                })
+            })
+            .collect();
+        for fiber in fibers {
+            assert!(Rc::ptr_eq(&fiber.join().unwrap(), &shared));
+        }
+        assert_eq!(*shared.borrow(), [0, 1, 2]);
+    });
+}
+
+#[test]
+fn a_plain_thread_has_no_local_fibers() {
+    let error = Builder::new().spawn_local(|| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_builder_says_what_is_wrong() {
+    for builder in [Builder::new().stack_size(1), Builder::new().worker(100_000)] {
+        assert_eq!(builder.spawn(|| ()).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn cancelling_ends_a_wait() {
+    run(|| {
+        for body in [
+            bast::park as fn(),
+            || bast::sleep(Duration::from_secs(3600)),
+            || loop {
+                bast::yield_now();
+            },
+        ] {
+            let fiber = bast::spawn(body);
+            bast::sleep(Duration::from_millis(10));
+            fiber.cancel();
+            assert!(fiber.join().unwrap_err().is::<Cancelled>());
+        }
+    });
+}
+
+#[test]
+fn cancelling_ends_an_accept_and_a_read() {
+    run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let clone = listener.try_clone().unwrap();
+        let acceptor = bast::spawn(move || clone.accept().map(drop));
+        bast::sleep(Duration::from_millis(20));
+        acceptor.cancel();
+        assert!(acceptor.join().unwrap_err().is::<Cancelled>());
+        // The listener is none the worse for it.
+        let mut client = TcpStream::connect(addr).unwrap();
+        let (_server, from) = listener.accept().unwrap();
+        assert_eq!(from, client.local_addr().unwrap());
+        let reader = bast::spawn(move || client.read(&mut [0; 8]));
+        bast::sleep(Duration::from_millis(20));
+        reader.cancel();
+        assert!(reader.join().unwrap_err().is::<Cancelled>());
+    });
+}
+
+#[test]
+fn a_mask_holds_cancelling_off() {
+    run(|| {
+        let fiber = bast::spawn(|| {
+            let masked = bast::mask(|| {
+                bast::sleep(Duration::from_millis(50));
+                true
+            });
+            assert!(masked);
+            bast::yield_now();
+            unreachable!("cancelled");
+        });
+        bast::sleep(Duration::from_millis(10));
+        fiber.cancel();
+        assert!(fiber.join().unwrap_err().is::<Cancelled>());
+    });
+}
+
+#[test]
+fn a_blocking_call_borrows_and_panics() {
+    run(|| {
+        let mut value = 1;
+        bast::blocking(|| value += 1);
+        assert_eq!(value, 2);
+        let caught = std::panic::catch_unwind(|| bast::blocking(|| panic!("from the pool")));
+        assert_eq!(crate::harness::message(&*caught.unwrap_err()), "from the pool");
+    });
+}
+
+#[test]
+fn a_blocking_call_holds_nobody_up() {
+    crate::harness::needs_kernel!();
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    runtime.run(|| {
+        let long = Duration::from_millis(500);
+        let blocked = bast::spawn(move || bast::blocking(|| std::thread::sleep(long)));
+        let start = Instant::now();
+        let mut turns = 0;
+        while !blocked.is_finished() {
+            bast::sleep(Duration::from_millis(1));
+            turns += 1;
+        }
+        assert!(start.elapsed() >= long && turns >= 20, "{turns} turns");
+        blocked.join().unwrap();
+    });
+}
+
+#[test]
+fn a_name_is_looked_up_on_the_pool() {
+    use bast::net::ToSocketAddrs;
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    runtime.run(|| {
+        // One worker: were the look-up done on it, the other fiber would not run before it has ended.
+        let lookup = bast::spawn(|| ("localhost", 80).to_socket_addrs().map(Iterator::count));
+        let mut turns = 0;
+        while !lookup.is_finished() {
+            bast::yield_now();
+            turns += 1;
+        }
+        assert!(lookup.join().unwrap().unwrap() >= 1);
+        // Once for starting the look-up, and at least once while it waits. The simulator's calls are
+        // made on the spot.
+        assert!(turns >= 2 || crate::harness::simulated(), "{turns} turns");
+    });
+}
+
+#[test]
+fn a_runtime_of_ones_own() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    assert_eq!(runtime.workers(), 1);
+    let text = String::from("borrowed");
+    let n = runtime.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        // A fiber's children stay in its runtime.
+        let client = bast::spawn(move || TcpStream::connect(addr).unwrap().local_addr().unwrap());
+        assert_eq!(listener.accept().unwrap().1, client.join().unwrap());
+        text.len()
+    });
+    assert_eq!(n, 8);
+    drop(runtime.spawn(bast::park));
+    assert!(runtime.shutdown(Duration::from_secs(20)).is_ok());
+}

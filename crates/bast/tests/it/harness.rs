@@ -1,0 +1,128 @@
+//! Twin tests: one body is run with std's threads and sockets and again with bast's, so that what std
+//! does is not a matter of opinion.
+//!
+//! ```text
+//!   twins! { fn name() { … spawn(…), TcpStream::connect(…) … } }
+//!      ├─▶ mod on_std  { use harness::on_std::*;  #[test] fn name() }   a thread runs the body
+//!      └─▶ mod on_bast { use harness::on_bast::*; #[test] fn name() }   a fiber of the default runtime does
+//! ```
+//!
+//! The default runtime takes its driver from `BAST_DRIVER`; on the simulator, what needs the kernel
+//! says so by [`needs_kernel`].
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Nothing here takes a tenth of this.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether bast runs on the simulator.
+pub(crate) fn simulated() -> bool {
+    std::env::var("BAST_DRIVER").is_ok_and(|driver| driver == "sim")
+}
+
+/// Says that this test cannot run on the simulator, which knows the network and files of its own only.
+macro_rules! needs_kernel {
+    () => {
+        if crate::harness::simulated() {
+            return;
+        }
+    };
+}
+pub(crate) use needs_kernel;
+
+macro_rules! twins {
+    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
+        mod on_std {
+            #[allow(unused_imports)]
+            use {super::*, crate::harness::on_std::*};
+            $($(#[$attribute])* #[test] fn $name() { run(|| $body) })*
+        }
+        mod on_bast {
+            #[allow(unused_imports)]
+            use {super::*, crate::harness::on_bast::*};
+            $($(#[$attribute])* #[test] fn $name() { run(|| $body) })*
+        }
+    };
+}
+pub(crate) use twins;
+
+type Outcome = Result<(), Box<dyn Any + Send>>;
+
+/// Runs a body in what `start` starts, and fails if it hangs.
+fn watched(body: impl FnOnce() + Send + 'static, start: impl FnOnce(Box<dyn FnOnce() + Send>)) {
+    let (send, receive) = mpsc::channel::<Outcome>();
+    start(Box::new(move || {
+        // The receiver is there, or the test has failed already.
+        let _ = send.send(catch_unwind(AssertUnwindSafe(body)));
+    }));
+    match receive.recv_timeout(PATIENCE) {
+        Ok(Ok(())) => {}
+        Ok(Err(payload)) => resume_unwind(payload),
+        Err(_) => panic!("the test hangs"),
+    }
+}
+
+/// A panic's message.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
+    match payload.downcast_ref::<&str>() {
+        Some(text) => text,
+        None => payload.downcast_ref::<String>().map_or("not a text", |text| text),
+    }
+}
+
+/// std's names.
+#[allow(unused_imports)]
+pub(crate) mod on_std {
+    pub(crate) use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use std::thread::{
+        Builder, JoinHandle, ThreadId as Id, available_parallelism, current, park, park_timeout,
+        scope, sleep, spawn, yield_now,
+    };
+    pub(crate) use std::time::Instant;
+
+    pub(crate) fn run(body: impl FnOnce() + Send + 'static) {
+        super::watched(body, |body| drop(spawn(body)));
+    }
+
+    pub(crate) fn unpark<T>(handle: &JoinHandle<T>) {
+        handle.thread().unpark();
+    }
+
+    pub(crate) fn id_of<T>(handle: &JoinHandle<T>) -> Id {
+        handle.thread().id()
+    }
+
+    pub(crate) fn name_of<T>(handle: &JoinHandle<T>) -> Option<String> {
+        handle.thread().name().map(str::to_owned)
+    }
+}
+
+/// bast's names.
+#[allow(unused_imports)]
+pub(crate) mod on_bast {
+    pub(crate) use bast::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use bast::time::Instant;
+    pub(crate) use bast::{
+        Builder, FiberId as Id, JoinHandle, available_parallelism, current, park, park_timeout,
+        scope, sleep, spawn, yield_now,
+    };
+
+    pub(crate) fn run(body: impl FnOnce() + Send + 'static) {
+        super::watched(body, |body| drop(spawn(body)));
+    }
+
+    pub(crate) fn unpark<T>(handle: &JoinHandle<T>) {
+        handle.fiber().unpark();
+    }
+
+    pub(crate) fn id_of<T>(handle: &JoinHandle<T>) -> Id {
+        handle.fiber().id()
+    }
+
+    pub(crate) fn name_of<T>(handle: &JoinHandle<T>) -> Option<String> {
+        handle.fiber().name().map(str::to_owned)
+    }
+}

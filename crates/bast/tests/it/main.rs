@@ -1,0 +1,13 @@
+//! The face's tests. `harness` explains twin tests: one body that runs on std and on bast.
+
+mod harness;
+
+mod fibers;
+mod fibers_only;
+mod net_only;
+mod ops;
+mod os;
+mod process;
+mod tcp;
+mod tcp_many;
+mod tcp_settings;

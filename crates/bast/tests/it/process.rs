@@ -1,0 +1,246 @@
+//! What concerns a whole process, and therefore is done to one of its own: this very test binary, run
+//! again for one test that is told by a variable to do its deed.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::net::{TcpListener as StdListener, TcpStream as StdStream};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bast::net::TcpListener;
+
+use crate::harness::needs_kernel;
+
+const ROLE: &str = "BAST_TEST_ROLE";
+
+fn is_child() -> bool {
+    std::env::var_os(ROLE).is_some()
+}
+
+/// Runs `test` in a process of its own, below `limit` (a shell's `ulimit`).
+fn child(test: &str, limit: &str) -> Child {
+    let exe = std::env::current_exe().unwrap();
+    let script = format!("{limit} exec \"$0\" \"$@\"");
+    Command::new("sh")
+        .args(["-c", &script])
+        .arg(exe)
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(ROLE, "child")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap()
+}
+
+/// The rest of the first line that begins with `key`.
+fn line(out: &mut impl BufRead, key: &str) -> String {
+    let mut text = String::new();
+    loop {
+        text.clear();
+        assert!(out.read_line(&mut text).unwrap() > 0, "the child ended before it said {key:?}");
+        // libtest prints the test's name without a line end before what the test prints.
+        if let Some(at) = text.find(key) {
+            return text[at + key.len()..].trim().to_owned();
+        }
+    }
+}
+
+/// The processor time that this process has had. `stat` is its file, opened while that was possible.
+fn cpu_time(stat: &mut File) -> Duration {
+    stat.rewind().unwrap();
+    let stat = std::io::read_to_string(stat).unwrap();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(ticks * 10)
+}
+
+#[test]
+fn running_out_of_descriptors() {
+    needs_kernel!();
+    if is_child() {
+        return out_of_descriptors();
+    }
+    let mut child = child("process::running_out_of_descriptors", "ulimit -n 64;");
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let addr: std::net::SocketAddr = line(&mut out, "listening ").parse().unwrap();
+    // More connections than the child has descriptors: the rest stays in its queue.
+    let mut streams: Vec<_> = (0..100).map(|_| StdStream::connect(addr).unwrap()).collect();
+    let tried: u32 = line(&mut out, "tried ").parse().unwrap();
+    // A second of 100 ms each, after 1 + 2 + … + 64: some 15. A loop that spins makes thousands.
+    assert!((5..60).contains(&tried), "{tried} attempts in a second");
+    let busy: u64 = line(&mut out, "busy ").parse().unwrap();
+    assert!(busy < 500, "{busy} ms of processor time in a second");
+    // Descriptors are given back, and all are served.
+    for stream in &mut streams {
+        stream.write_all(b"x").unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+    }
+    drop(streams);
+    assert!(child.wait().unwrap().success());
+}
+
+fn out_of_descriptors() {
+    let report = bast::spawn(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        println!("listening {}", listener.local_addr().unwrap());
+        let mut stat = File::open("/proc/self/stat").unwrap();
+        let mut served = 0;
+        let mut refused = 0;
+        let mut since = None;
+        let mut waiting = Vec::new();
+        let serve = |mut stream: bast::net::TcpStream| {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            stream.write_all(&byte).unwrap();
+        };
+        let mut fibers = Vec::new();
+        for stream in listener.incoming() {
+            match stream {
+                Ok(stream) if since.is_none() => waiting.push(stream),
+                Ok(stream) => fibers.push(bast::spawn(move || serve(stream))),
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), Some(24), "{error}"); // EMFILE
+                    refused += 1;
+                    let (start, busy) =
+                        *since.get_or_insert_with(|| (Instant::now(), cpu_time(&mut stat)));
+                    if start.elapsed() >= Duration::from_secs(1) && !waiting.is_empty() {
+                        println!("tried {refused}");
+                        println!("busy {}", (cpu_time(&mut stat) - busy).as_millis());
+                        for stream in waiting.drain(..) {
+                            fibers.push(bast::spawn(move || serve(stream)));
+                        }
+                    }
+                    continue;
+                }
+            }
+            served += 1;
+            if served == 100 {
+                break;
+            }
+        }
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+    report.join().unwrap();
+}
+
+fn interrupt(child: &Child) {
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn ctrl_c_is_heard() {
+    needs_kernel!();
+    if is_child() {
+        let first = bast::signal::CtrlC::new().unwrap();
+        let second = bast::signal::CtrlC::new().unwrap();
+        println!("ready 1");
+        // By a fiber and by a plain thread.
+        let waiter = bast::spawn(move || {
+            first.wait().unwrap();
+            first
+        });
+        second.wait().unwrap();
+        let first = waiter.join().unwrap();
+        let early = bast::spawn(move || first.wait());
+        let once = bast::spawn(bast::signal::ctrl_c);
+        bast::sleep(Duration::from_millis(50));
+        for (who, fiber) in [("early", &early), ("once", &once)] {
+            assert!(!fiber.is_finished(), "{who} has ended");
+        }
+        println!("ready 2");
+        early.join().unwrap().unwrap();
+        once.join().unwrap().unwrap();
+        println!("ready 3");
+        // Nobody listens: it is ignored now. The parent closes our stdin when it is time.
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        return;
+    }
+    let mut child = child("process::ctrl_c_is_heard", "");
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    for step in ["1", "2", "3"] {
+        assert_eq!(line(&mut out, "ready "), step);
+        interrupt(&child);
+    }
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn ctrl_c_ends_who_does_not_listen() {
+    needs_kernel!();
+    if is_child() {
+        bast::spawn(|| println!("ready 1")).join().unwrap();
+        std::thread::sleep(Duration::from_secs(60));
+        return;
+    }
+    let mut child = child("process::ctrl_c_ends_who_does_not_listen", "");
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(line(&mut out, "ready "), "1");
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().signal(), Some(2));
+}
+
+#[test]
+fn a_cancelled_wait_for_ctrl_c_leaves_the_rest_alone() {
+    needs_kernel!();
+    if is_child() {
+        let listener = bast::signal::CtrlC::new().unwrap();
+        let waiter = bast::spawn(bast::signal::ctrl_c);
+        bast::sleep(Duration::from_millis(50));
+        waiter.cancel();
+        assert!(waiter.join().unwrap_err().is::<bast::Cancelled>());
+        // It is at home in the same descriptor, and hears only what is for it.
+        let again = bast::spawn(bast::signal::ctrl_c);
+        bast::sleep(Duration::from_millis(50));
+        assert!(!again.is_finished());
+        println!("ready 1");
+        again.join().unwrap().unwrap();
+        listener.wait().unwrap();
+        return;
+    }
+    let mut child = child("process::a_cancelled_wait_for_ctrl_c_leaves_the_rest_alone", "");
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(line(&mut out, "ready "), "1");
+    interrupt(&child);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_std_listener_is_what_the_tests_above_think() {
+    // The canary of `running_out_of_descriptors`: without back-off the same loop does spin.
+    needs_kernel!();
+    if !is_child() {
+        let mut child =
+            child("process::a_std_listener_is_what_the_tests_above_think", "ulimit -n 32;");
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let addr: std::net::SocketAddr = line(&mut out, "listening ").parse().unwrap();
+        let streams: Vec<_> = (0..40).map(|_| StdStream::connect(addr).unwrap()).collect();
+        let tried: u32 = line(&mut out, "tried ").parse().unwrap();
+        assert!(tried > 1000, "only {tried} attempts in 100 ms");
+        drop(streams);
+        assert!(child.wait().unwrap().success());
+        return;
+    }
+    let listener = StdListener::bind("127.0.0.1:0").unwrap();
+    println!("listening {}", listener.local_addr().unwrap());
+    let (mut held, mut refused, mut since) = (Vec::new(), 0, None);
+    for stream in listener.incoming() {
+        match stream {
+            Ok(stream) => held.push(stream),
+            Err(_) => {
+                refused += 1;
+                let since = *since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= Duration::from_millis(100) {
+                    break;
+                }
+            }
+        }
+    }
+    println!("tried {refused}");
+}

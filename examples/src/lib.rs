@@ -1,0 +1,13 @@
+//! What the example programs share.
+//!
+//! * [`http`] and [`chunked`]: the HTTP/1.x of `pong`, without any I/O.
+//! * [`options`]: the flags of the servers, and the runtime made of them.
+//! * [`server`]: accepting, counting, and stopping on Ctrl-C.
+//! * [`limits`]: more descriptors.
+
+pub mod chunked;
+pub mod http;
+#[allow(unsafe_code)]
+pub mod limits;
+pub mod options;
+pub mod server;

@@ -1,0 +1,118 @@
+//! Ctrl-C on `pong`: what is idle is closed, what is under way may end, nobody is waited for longer
+//! than the grace.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::process::{DRIVERS, Server};
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+fn ask(stream: &mut TcpStream) {
+    stream.write_all(GET).unwrap();
+    let mut answer = [0; 69];
+    stream.read_exact(&mut answer).unwrap();
+    assert!(answer.ends_with(b"\r\n\r\nPong!"));
+}
+
+#[test]
+fn idle_connections_do_not_hold_up_the_end() {
+    for driver in DRIVERS {
+        let mut server = Server::pong(driver, &[]);
+        let mut open: Vec<TcpStream> = (0..50).map(|_| server.connect()).collect();
+        open.iter_mut().step_by(2).for_each(ask);
+        server.interrupt();
+        let (status, took) = server.wait();
+        assert!(status.success(), "{driver}: {status}");
+        assert!(took < Duration::from_secs(4), "{driver}: took {took:?}");
+        for stream in &mut open {
+            assert_eq!(stream.read(&mut [0; 10]).unwrap(), 0, "closed in good order");
+        }
+        assert_eq!(server.totals(), (50, 25));
+    }
+}
+
+#[test]
+fn a_request_under_way_is_answered_and_no_connection_is_taken_any_more() {
+    for driver in DRIVERS {
+        let mut server = Server::pong(driver, &[]);
+        let mut stream = server.connect();
+        ask(&mut stream);
+        stream.write_all(&GET[..10]).unwrap();
+        thread::sleep(Duration::from_millis(300)); // it has been read by now
+        server.interrupt();
+        let start = Instant::now();
+        while TcpStream::connect(server.addr).is_ok() {
+            assert!(start.elapsed() < Duration::from_secs(3), "{driver}: still taking connections");
+            thread::sleep(Duration::from_millis(10));
+        }
+        stream.write_all(&GET[10..]).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(answer.ends_with(b"\r\n\r\nPong!"), "{driver}");
+        let (status, took) = server.wait();
+        assert!(status.success() && took < Duration::from_secs(3), "{driver}: {status}, {took:?}");
+        assert_eq!(server.totals().1, 2);
+    }
+}
+
+#[test]
+fn a_request_that_never_ends_is_given_up() {
+    for driver in DRIVERS {
+        let mut server = Server::pong(driver, &[]);
+        let mut stream = server.connect();
+        stream.write_all(&GET[..10]).unwrap();
+        thread::sleep(Duration::from_millis(300));
+        server.interrupt();
+        let (status, took) = server.wait();
+        assert!(status.success(), "{driver}: {status}");
+        assert!(
+            took > Duration::from_secs(4) && took < Duration::from_secs(9),
+            "{driver}: {took:?}"
+        );
+        assert_eq!(server.totals(), (1, 0));
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_ends_it_at_once() {
+    let mut server = Server::pong("epoll", &[]);
+    let mut stream = server.connect();
+    stream.write_all(&GET[..10]).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    server.interrupt();
+    thread::sleep(Duration::from_millis(500));
+    server.interrupt();
+    let (status, took) = server.wait();
+    assert_eq!(status.code(), Some(130));
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn an_address_that_is_taken_is_an_error() {
+    let server = Server::pong("epoll", &[]);
+    let addr = server.addr.to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_pong")).args(["--addr", &addr]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains(&addr) && stderr.contains("in use"), "{stderr}");
+}
+
+#[test]
+fn help_has_examples_and_wrong_flags_are_named() {
+    for program in [env!("CARGO_BIN_EXE_pong"), env!("CARGO_BIN_EXE_echo")] {
+        let help = Command::new(program).arg("--help").output().unwrap();
+        let text = String::from_utf8(help.stdout).unwrap();
+        assert!(help.status.success());
+        for word in ["--addr", "--workers", "--driver", "--idle", "127.0.0.1:8080", "Examples:"] {
+            assert!(text.contains(word), "{word} is not in {text}");
+        }
+        let wrong = Command::new(program).args(["--driver", "kqeue"]).output().unwrap();
+        let text = String::from_utf8(wrong.stderr).unwrap();
+        assert_eq!(wrong.status.code(), Some(2));
+        assert!(text.contains("--driver") && text.contains("kqeue"), "{text}");
+    }
+}

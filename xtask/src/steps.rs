@@ -1,0 +1,234 @@
+//! The steps, in the order in which they are run: the quick ones that fail most often come first.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::cmd::{Cmd, is_installed};
+use crate::{examples, tidy};
+
+/// The drivers every Linux has, the second by falling back where the kernel forbids the first.
+pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
+
+/// One step of the whole.
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) options: &'static [&'static str],
+    pub(crate) run: fn(&Context) -> Result<(), String>,
+}
+
+impl Step {
+    pub(crate) fn takes_options(&self) -> bool {
+        !self.options.is_empty()
+    }
+}
+
+/// Every step of `cargo xtask ci`.
+pub(crate) const ALL: &[Step] = &[
+    Step { name: "fmt", about: "rustfmt agrees", options: &[], run: fmt },
+    Step { name: "clippy", about: "clippy has no complaint", options: &[], run: clippy },
+    Step {
+        name: "tidy",
+        about: "the rules of DESIGN: crate edges, words, unsafe, layout",
+        options: &[],
+        run: tidy::run,
+    },
+    Step {
+        name: "test",
+        about: "all tests; bast-rt and bast again on each driver with 1 and 8 workers",
+        options: &[],
+        run: test,
+    },
+    Step { name: "docs", about: "the documentation has no warning", options: &[], run: docs },
+    Step {
+        name: "loom",
+        about: "the lock-free protocols, every interleaving",
+        options: &[],
+        run: loom,
+    },
+    Step {
+        name: "asan",
+        about: "the tests under AddressSanitizer (nightly)",
+        options: &[],
+        run: asan,
+    },
+    Step {
+        name: "examples",
+        about: "pong, echo and sleepers for real, in release mode",
+        options: &[],
+        run: examples::run,
+    },
+    Step {
+        name: "stress",
+        about: "random work on each driver with 1, 2 and 8 workers",
+        options: &["--seconds N   in all, shared by the combinations (default 60)"],
+        run: stress,
+    },
+];
+
+/// Where things are, and what was asked for.
+pub(crate) struct Context {
+    pub(crate) root: PathBuf,
+    pub(crate) target: PathBuf,
+    pub(crate) metadata: serde_json::Value,
+    pub(crate) args: Vec<String>,
+}
+
+impl Context {
+    /// Asks cargo, and makes the root of the workspace the current directory.
+    pub(crate) fn new(args: &[String]) -> Result<Context, String> {
+        let output = Command::new("cargo")
+            .args(["metadata", "--no-deps", "--format-version", "1"])
+            .output()
+            .map_err(|e| format!("cargo metadata: {e}"))?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        let metadata: serde_json::Value =
+            serde_json::from_slice(&output.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
+        let path = |key: &str| metadata[key].as_str().map(PathBuf::from).ok_or("no metadata");
+        let (root, target) = (path("workspace_root")?, path("target_directory")?);
+        std::env::set_current_dir(&root).map_err(|e| format!("{}: {e}", root.display()))?;
+        Ok(Context { root, target, metadata, args: args.to_vec() })
+    }
+
+    /// The packages of the workspace that have a feature of this name.
+    fn packages_with_feature(&self, feature: &str) -> Vec<&str> {
+        let packages = self.metadata["packages"].as_array().into_iter().flatten();
+        packages
+            .filter(|package| package["features"].get(feature).is_some())
+            .filter_map(|package| package["name"].as_str())
+            .collect()
+    }
+}
+
+fn fmt(_: &Context) -> Result<(), String> {
+    Cmd::cargo("fmt --all -- --check").run()
+}
+
+fn clippy(_: &Context) -> Result<(), String> {
+    Cmd::cargo("clippy --workspace --all-targets -- -D warnings").run()
+}
+
+fn test(_: &Context) -> Result<(), String> {
+    Cmd::cargo("test --workspace").run()?;
+    for driver in DRIVERS {
+        for workers in [1, 8] {
+            // One of the four is compiled with optimisation, where races show that a debug build
+            // is too slow for.
+            let release = if (driver, workers) == ("uring", 8) { "--release" } else { "" };
+            Cmd::cargo("test -p bast-rt -p bast --lib --tests")
+                .args(release)
+                .env("BAST_DRIVER", driver)
+                .env("BAST_WORKERS", workers)
+                .run()?;
+        }
+    }
+    // The simulator has its turn in the suite of bast-io, which runs every case on every driver.
+    Ok(())
+}
+
+fn docs(_: &Context) -> Result<(), String> {
+    Cmd::cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()
+}
+
+fn loom(context: &Context) -> Result<(), String> {
+    for package in ["bast-io", "bast-rt"] {
+        let output = Cmd::cargo("test --release --lib loom -p")
+            .args(package)
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("LOOM_MAX_PREEMPTIONS", 3)
+            .env("CARGO_TARGET_DIR", context.target.join("loom").display())
+            .run_and_read()?;
+        // A filter that matches no test passes as well. It must not.
+        match passed(&output) {
+            0 => return Err(format!("{package}: no loom model has been run")),
+            models => println!("{package}: {models} models"),
+        }
+    }
+    Ok(())
+}
+
+/// How many tests passed, by the summary lines of the test binaries.
+fn passed(output: &str) -> u32 {
+    let lines = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
+    lines.filter_map(|line| line.split_once(" passed")?.0.parse::<u32>().ok()).sum()
+}
+
+fn asan(context: &Context) -> Result<(), String> {
+    const PACKAGES: [&str; 4] = ["bast-coro", "bast-io", "bast-rt", "bast"];
+    let installed = Command::new("rustup").args(["toolchain", "list"]).output();
+    let installed = installed.map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
+    if !installed.unwrap_or_default().lines().any(|line| line.starts_with("nightly")) {
+        println!("skipped: AddressSanitizer needs the nightly toolchain, and rustup has none here");
+        println!("         (`rustup toolchain install nightly` brings it)");
+        return Ok(());
+    }
+    let host = Command::new("rustc").arg("-vV").output().map_err(|e| format!("rustc: {e}"))?;
+    let host = String::from_utf8_lossy(&host.stdout).into_owned();
+    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("no host")?;
+    let with_feature = context.packages_with_feature("sanitizer");
+    let mut cmd =
+        Cmd::new("rustup").args("run nightly cargo test --lib --tests --target").args(host);
+    for package in PACKAGES {
+        cmd = cmd.args("-p").args(package);
+        if with_feature.contains(&package) {
+            cmd = cmd.args("--features").args(&format!("{package}/sanitizer"));
+        }
+    }
+    cmd.env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("CARGO_TARGET_DIR", context.target.join("asan").display())
+        .run()
+}
+
+fn stress(context: &Context) -> Result<(), String> {
+    const WORKERS: [u32; 3] = [1, 2, 8];
+    let seconds: u64 = match context.args.as_slice() {
+        [] => 60,
+        [option, value] if option == "--seconds" => {
+            value.parse().map_err(|e| format!("--seconds {value}: {e}"))?
+        }
+        other => return Err(format!("stress takes --seconds N, not {:?}", other.join(" "))),
+    };
+    let each = (seconds / (DRIVERS.len() * WORKERS.len()) as u64).max(1);
+    Cmd::cargo("build --release -p bast-rt --example stress").run()?;
+    for driver in DRIVERS {
+        for workers in WORKERS {
+            // By cargo, so that the line shown can be typed to repeat it.
+            Cmd::cargo("run --quiet --release -p bast-rt --example stress --")
+                .args(&format!("--seconds {each} --workers {workers} --driver {driver}"))
+                .limit(Duration::from_secs(each + 120))
+                .run()?;
+        }
+    }
+    Ok(())
+}
+
+/// The tools that can put load on a server, of those that are here.
+pub(crate) fn load_tools() -> Vec<&'static str> {
+    ["ab", "wrk"].into_iter().filter(|tool| is_installed(tool)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, passed};
+
+    #[test]
+    fn names_are_unique_and_every_step_is_explained() {
+        for (at, step) in ALL.iter().enumerate() {
+            assert!(!step.about.is_empty());
+            assert!(ALL[..at].iter().all(|other| other.name != step.name), "{}", step.name);
+        }
+    }
+
+    #[test]
+    fn passed_tests_are_counted() {
+        let output = "running 3 tests\n\
+            test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n\
+            test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out\n\
+            test result: ok. 12 passed; 0 failed\n";
+        assert_eq!(passed(output), 15);
+        assert_eq!(passed("test result: FAILED. 3 passed; 1 failed"), 0);
+    }
+}
