@@ -20,9 +20,9 @@ pub mod pool;
 #[allow(unsafe_code)]
 pub mod record;
 #[allow(unsafe_code)]
-mod sys;
-#[allow(unsafe_code)]
 pub mod signal;
+#[allow(unsafe_code)]
+mod sys;
 #[allow(unsafe_code)]
 pub mod waker;
 

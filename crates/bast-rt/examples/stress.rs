@@ -325,7 +325,10 @@ fn pool(_: &World, random: &mut Random) {
 }
 
 fn listener() -> (Handle, SockAddr) {
-    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    // Each on an address of its own: one address would run out of ports in TIME_WAIT.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let [_, a, b, c] = NEXT.fetch_add(1, Relaxed).to_be_bytes();
+    let any = SocketAddr::from((Ipv4Addr::new(127, a, b, c.max(1)), 0));
     let handle = ops::socket(ops::family(&any), ops::STREAM, 0, Kind::Stream).expect("a socket");
     ops::bind(&handle, &SockAddr::from(any)).expect("bind");
     ops::listen(&handle, 16).expect("listen");

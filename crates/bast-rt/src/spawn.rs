@@ -103,7 +103,7 @@ where
 /// Same as [`std::thread::Builder`], for fibers.
 ///
 /// ```
-/// let fiber = bast_rt::Builder::new().name("worker bee").stack_size(64 << 10).spawn(|| {
+/// let fiber = bast_rt::Builder::new().name("worker bee".into()).stack_size(64 << 10).spawn(|| {
 ///     bast_rt::current().name().map(str::to_owned)
 /// })?;
 /// assert_eq!(fiber.join().unwrap().as_deref(), Some("worker bee"));
@@ -123,8 +123,8 @@ impl Builder {
     }
 
     /// Names the fiber: in panics' and overflow messages, and for [`current`](crate::current).
-    pub fn name(mut self, name: impl Into<String>) -> Builder {
-        self.meta.name = Some(name.into().into_boxed_str());
+    pub fn name(mut self, name: String) -> Builder {
+        self.meta.name = Some(name.into_boxed_str());
         self
     }
 

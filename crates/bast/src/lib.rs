@@ -14,4 +14,4 @@ pub use fiber::{
     yield_now,
 };
 
-pub use bast_rt::{DriverKind, Runtime, RuntimeBuilder};
+pub use bast_rt::{DriverKind, Runtime, RuntimeBuilder, StackError, StackGuards, StillRunning};
