@@ -94,6 +94,36 @@ impl Cmd {
     }
 }
 
+impl Cmd {
+    /// Runs a deliberate fault: it must end in failure, and its errors must contain `report`. What it
+    /// writes is not shown, as it is no failure of this run.
+    pub(crate) fn must_fail_with(&self, report: &str) -> Result<(), String> {
+        println!("$ {self}  # must fail: {report}");
+        let mut command = self.command();
+        let spawned = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|e| format!("`{self}`: {e}"))?;
+        let stderr = child.stderr.take().ok_or("no pipe")?;
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let lines = BufReader::new(stderr).split(b'\n').map_while(Result::ok);
+            let text: Vec<String> =
+                lines.map(|line| String::from_utf8_lossy(&line).into_owned()).collect();
+            let _ = sender.send(text.join("\n"));
+        });
+        let status = wait(&mut child, self.limit).map_err(|e| format!("`{self}` {e}"))?;
+        let text = receiver
+            .recv_timeout(Duration::from_secs(10))
+            .map_err(|_| format!("`{self}` has ended, but something still holds its errors"))?;
+        if status.success() {
+            return Err(format!("`{self}` did not fail: the fault was not noticed"));
+        }
+        if !text.contains(report) {
+            return Err(format!("`{self}` failed without {report:?}:\n{text}"));
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Cmd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |text: &str| {
@@ -183,6 +213,18 @@ mod tests {
         let fault = Cmd::new("false").run().unwrap_err();
         assert!(fault.contains("`false` ended with exit status: 1"), "{fault}");
         assert!(Cmd::new("no-such-program").run().unwrap_err().contains("no-such-program"));
+    }
+
+    #[test]
+    fn a_fault_must_be_noticed_by_its_name() {
+        let shell = |script: &str| {
+            let mut cmd = Cmd::new("sh");
+            cmd.args = vec!["-c".into(), script.into()];
+            cmd.must_fail_with("leak")
+        };
+        assert_eq!(shell("echo a leak >&2; exit 1"), Ok(()));
+        assert!(shell("echo a leak >&2").unwrap_err().contains("did not fail"));
+        assert!(shell("echo other >&2; exit 1").unwrap_err().contains("failed without"));
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn measure(variant: Variant, count: usize) -> f64 {
     let mut pool = StackPool::with_config(config).expect("a pool");
     let mut stop = false;
     let flag = &raw mut stop;
-    let mut contexts: Vec<Context> = (0..count)
+    let contexts: Vec<Context> = (0..count)
         .map(|_| {
             let stack = pool.take().expect("a stack");
             // SAFETY: the flag outlives the contexts; spin does not unwind.
@@ -69,7 +69,7 @@ fn measure(variant: Variant, count: usize) -> f64 {
         })
         .collect();
     let rounds = (3_000_000 / count).clamp(20, 1_000_000);
-    let mut round = |n: usize| {
+    let round = |n: usize| {
         for _ in 0..n {
             for i in 0..count {
                 if variant.prefetch && i + AHEAD < count {
@@ -85,8 +85,9 @@ fn measure(variant: Variant, count: usize) -> f64 {
     let elapsed = start.elapsed();
     // SAFETY: the contexts only read it, on this thread.
     unsafe { flag.write_volatile(true) };
-    for mut context in contexts {
-        assert!(context.resume(), "ends when told to");
+    // In place: a context that has started does not move.
+    assert!(contexts.iter().all(Context::resume), "ends when told to");
+    for context in contexts {
         pool.give(context.into_stack());
     }
     elapsed.as_nanos() as f64 / (rounds * count) as f64

@@ -143,7 +143,7 @@ impl<R: 'static> Coroutine<R> {
         // SAFETY: only `run`, `drop` and `reset` use the context. `drop` and `reset` are
         // exclusive, and a second `run` inside this one is stopped by the state.
         let slot = unsafe { &mut *self.context.get() };
-        let ended = slot.as_mut().is_some_and(|context| context.resume());
+        let ended = slot.as_ref().is_some_and(|context| context.resume());
         if ended {
             control.state.set(State::Term);
             self.free(slot.take());

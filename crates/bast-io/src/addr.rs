@@ -117,6 +117,15 @@ impl SockAddr {
     }
 }
 
+/// The address family of `addr`, for [`Op::Socket`](crate::Op::Socket).
+#[must_use]
+pub const fn family(addr: &SocketAddr) -> i32 {
+    match addr {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    }
+}
+
 impl From<SocketAddr> for SockAddr {
     fn from(std: SocketAddr) -> SockAddr {
         let mut addr = SockAddr::zeroed();

@@ -25,6 +25,17 @@ pub enum Kind {
     Foreign,
 }
 
+impl Kind {
+    /// What [`Op::Open`](crate::Op::Open) needs among its flags to give a descriptor of this kind.
+    #[must_use]
+    pub const fn open_flags(self) -> i32 {
+        match self {
+            Kind::Pipe => libc::O_NONBLOCK,
+            _ => 0,
+        }
+    }
+}
+
 /// A borrowed handle as an [`Op`](crate::Op) carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandleRef {

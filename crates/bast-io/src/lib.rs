@@ -12,8 +12,12 @@ pub mod driver;
 pub mod handle;
 #[allow(unsafe_code)]
 mod list;
+#[allow(unsafe_code)]
+pub mod msg;
 mod nature;
 pub mod op;
+#[allow(unsafe_code)]
+pub mod opt;
 pub mod outcome;
 #[allow(unsafe_code)]
 pub mod pool;
@@ -21,6 +25,8 @@ pub mod pool;
 pub mod record;
 #[allow(unsafe_code)]
 pub mod signal;
+#[allow(unsafe_code)]
+pub mod stat;
 #[allow(unsafe_code)]
 mod sys;
 #[allow(unsafe_code)]
@@ -33,4 +39,5 @@ pub use op::{Half, Interest, Op, SockOpt};
 pub use outcome::Outcome;
 pub use pool::Pool;
 pub use record::{Done, Record};
+pub use stat::Stat;
 pub use waker::Waker;

@@ -2,6 +2,10 @@
 
 use std::io;
 
+/// The errors that say that the process or the system has run out of something: descriptors, memory.
+/// An `accept` that has failed so fails again at once.
+pub const SHORTAGES: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+
 /// The result of an operation, in the kernel's own form: a count, a descriptor or zero when it is
 /// not negative, else `-errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +18,9 @@ impl Outcome {
 
     /// The operation was given up because its time had passed.
     pub const TIMED_OUT: Outcome = Outcome(-libc::ETIMEDOUT);
+
+    /// The operation would have to wait, and is not allowed to.
+    pub const WOULD_BLOCK: Outcome = Outcome(-libc::EAGAIN);
 
     /// The error `errno` (positive).
     pub const fn from_errno(errno: i32) -> Outcome {

@@ -102,6 +102,8 @@ struct VTable {
     abort: unsafe fn(NonNull<Header>, Box<dyn Any + Send>),
     /// Moves the result to the address given.
     take: unsafe fn(NonNull<Header>, *mut ()),
+    /// Drops the result if it is still there.
+    discard: unsafe fn(NonNull<Header>),
     /// Frees the record, dropping the result if it is still there.
     free: unsafe fn(NonNull<Header>),
 }
@@ -159,6 +161,7 @@ where
                         run: run::<F, T>,
                         abort: abort::<F, T>,
                         take: take::<F, T>,
+                        discard: discard_slot::<F, T>,
                         free: free::<F, T>,
                     }
                 },
@@ -185,7 +188,7 @@ unsafe fn run<F: FnOnce() -> T, T>(header: NonNull<Header>) {
             unreachable!("a fiber runs once");
         };
         let result = catch_unwind(AssertUnwindSafe(f));
-        if header.as_ref().lifecycle.is_unique() {
+        if header.as_ref().lifecycle.is_detached() {
             // Nobody will ask. Drop it here, where a destructor may suspend.
             drop_quietly(result);
         } else {
@@ -212,6 +215,11 @@ unsafe fn take<F, T>(header: NonNull<Header>, to: *mut ()) {
     }
 }
 
+unsafe fn discard_slot<F, T>(header: NonNull<Header>) {
+    // SAFETY: the fiber's code has ended, and the result is the caller's.
+    drop_quietly(std::mem::replace(unsafe { slot::<F, T>(header) }, Slot::Empty));
+}
+
 unsafe fn free<F, T>(header: NonNull<Header>) {
     let fiber = header.cast::<Fiber<F, T>>();
     // SAFETY: the last reference is gone.
@@ -236,8 +244,13 @@ pub(crate) unsafe fn entry(suspender: &Suspender, arg: *mut ()) {
     // SAFETY: the caller's promise; the runtime's reference outlives the run.
     unsafe {
         let header = NonNull::new_unchecked(arg.cast::<Header>());
-        header.as_ref().suspender.set(suspender);
-        (header.as_ref().vtable.run)(header);
+        let fiber = header.as_ref();
+        fiber.suspender.set(suspender);
+        if fiber.raised.get() {
+            // Cancelled before it could begin: the runtime stops.
+            return (fiber.vtable.abort)(header, Box::new(Cancelled::new()));
+        }
+        (fiber.vtable.run)(header);
     }
 }
 
@@ -291,6 +304,13 @@ pub(crate) unsafe fn finish(header: NonNull<Header>, here: Option<&Worker>) {
     let fiber = unsafe { header.as_ref() };
     let last = match fiber.lifecycle.begin_finish() {
         Finish::Done { last } => last,
+        Finish::Detached => {
+            // The handle went between the fiber's last step and this one, or before: then the slot is
+            // empty.
+            // SAFETY: with the handle gone the result is ours.
+            unsafe { (fiber.vtable.discard)(header) };
+            fiber.lifecycle.finish()
+        }
         Finish::Waiter => {
             // SAFETY: from TAKEN on the cell is ours.
             let Some(waiter) = (unsafe { (*fiber.waiter.get()).take() }) else {
@@ -329,6 +349,22 @@ pub(crate) unsafe fn take_result<T>(header: NonNull<Header>) -> thread::Result<T
     unsafe {
         (header.as_ref().vtable.take)(header, result.as_mut_ptr().cast());
         result.assume_init()
+    }
+}
+
+/// Gives up the join handle, and with it the claim to the result.
+///
+/// # Safety
+/// The handle's reference is the caller's; the result is not wanted, or was taken.
+pub(crate) unsafe fn detach(header: NonNull<Header>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // A sole owner's `release` frees the record here, and with it the result.
+        let lifecycle = &header.as_ref().lifecycle;
+        if !lifecycle.is_unique() && lifecycle.detach() {
+            (header.as_ref().vtable.discard)(header);
+        }
+        release(header);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -51,8 +52,14 @@ impl<T> JoinHandle<T> {
     #[inline]
     pub fn join(self) -> thread::Result<T> {
         wait(self.header());
-        // SAFETY: it is done; the handle is consumed, so the result is taken once.
-        unsafe { fiber::take_result(self.header) }
+        let handle = ManuallyDrop::new(self);
+        // SAFETY: it is done; the handle is consumed, so the result is taken once. Its reference goes
+        // after that.
+        unsafe {
+            let result = fiber::take_result(handle.header);
+            fiber::release(handle.header);
+            result
+        }
     }
 
     /// Whether the fiber has ended: then `join` does not wait.
@@ -79,7 +86,7 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         // SAFETY: the handle's reference.
-        unsafe { fiber::release(self.header) };
+        unsafe { fiber::detach(self.header) };
     }
 }
 

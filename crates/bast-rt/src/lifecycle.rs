@@ -11,6 +11,10 @@
 //! The upper bits count references: one for the runtime from spawn to the end of the fiber, one for
 //! the join handle, and one for each handle to the fiber.
 //!
+//! DETACHED says that the join handle has gone before the end, so that nobody can ask for the result.
+//! Then the finisher drops it, on the fiber's own thread, before it sets DONE; after DONE the handle's
+//! drop does. Other references never own the result: it may not be `Send`, and they are.
+//!
 //! The waiter cell beside the word belongs to the joiner while neither flag is set, and to the
 //! finisher from TAKEN on. A joiner that wants to leave without the result clears WAITER; if it finds
 //! TAKEN, it waits for DONE instead, which is about to come: the finisher has not touched the joiner
@@ -27,7 +31,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 const DONE: usize = 1;
 const WAITER: usize = 2;
 const TAKEN: usize = 4;
-const REF: usize = 8;
+const DETACHED: usize = 8;
+const REF: usize = 16;
 
 /// The word.
 pub(crate) struct Lifecycle {
@@ -60,6 +65,18 @@ impl Lifecycle {
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.word.load(Acquire) & DONE != 0
+    }
+
+    /// The join handle goes. True if the fiber has ended: then the result is still there, and the
+    /// caller drops it.
+    #[must_use]
+    pub(crate) fn detach(&self) -> bool {
+        self.word.fetch_or(DETACHED, AcqRel) & DONE != 0
+    }
+
+    /// Whether nobody can ask for the result any more.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.word.load(Acquire) & DETACHED != 0
     }
 
     /// Whether the caller's reference is the only one.
@@ -97,6 +114,10 @@ impl Lifecycle {
     pub(crate) fn begin_finish(&self) -> Finish {
         let mut word = self.word.load(Acquire);
         loop {
+            if word & DETACHED != 0 {
+                // Nobody can register any more: nothing but references changes from here on.
+                return Finish::Detached;
+            }
             let next = if word & WAITER == 0 { (word | DONE) - REF } else { word | TAKEN };
             match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
                 Ok(_) if word & WAITER != 0 => return Finish::Waiter,
@@ -106,7 +127,7 @@ impl Lifecycle {
         }
     }
 
-    /// Second half, after [`Finish::Waiter`]: the word is DONE and the runtime's reference given up.
+    /// Second half, after [`Finish::Waiter`] and [`Finish::Detached`]: the word is DONE and the runtime's reference given up.
     /// True if it was the last.
     #[must_use]
     pub(crate) fn finish(&self) -> bool {
@@ -119,6 +140,8 @@ impl Lifecycle {
 pub(crate) enum Finish {
     /// The waiter's cell is the finisher's; it wakes the waiter after `finish`.
     Waiter,
+    /// Nobody waits or ever will: the caller drops the result, then calls `finish`.
+    Detached,
     /// Nobody waits. `last`: the caller frees the record.
     Done { last: bool },
 }

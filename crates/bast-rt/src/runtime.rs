@@ -187,8 +187,7 @@ impl Runtime {
         // SAFETY: joined below, before anything that `f` borrows can go.
         let handle = unsafe { spawn::spawn_on(&self.shared, f, None) };
         // Masked: `f` may borrow from this frame.
-        crate::cancel::mask(|| handle.join())
-            .unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+        crate::cancel::mask(|| handle.join()).unwrap_or_else(|payload| unwinding::pass_on(payload))
     }
 
     /// Same as [`spawn`](crate::spawn), on this runtime.

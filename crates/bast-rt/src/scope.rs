@@ -13,7 +13,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
@@ -25,6 +25,7 @@ use crate::join::{self, Fiber, JoinHandle};
 use crate::parker::{Unparker, Waiter};
 use crate::spawn::Builder;
 use crate::suspend;
+use crate::unwinding;
 
 struct Data {
     /// Packets that are left.
@@ -85,7 +86,7 @@ where
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     cancel::mask(|| scope.data.wait());
     match result {
-        Err(payload) => resume_unwind(payload),
+        Err(payload) => unwinding::pass_on(payload),
         Ok(_) if scope.data.panicked.load(Relaxed) => panic!("a scoped fiber panicked"),
         Ok(value) => value,
     }

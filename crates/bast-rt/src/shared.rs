@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     mail: Vec<Injector<Fresh>>,
     pub(crate) idle: Idle,
     pub(crate) stopping: AtomicBool,
+    /// Workers that have nothing left, while the runtime stops. They end together (rt 6).
+    pub(crate) drained: AtomicUsize,
     /// Where placement from outside begins to look.
     turn: AtomicUsize,
     /// Set while stacks cannot be had: why, for `Builder::spawn`.
@@ -59,6 +61,7 @@ impl Shared {
             mail: (0..workers).map(|_| Injector::new()).collect(),
             idle: Idle::new(),
             stopping: AtomicBool::new(false),
+            drained: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             exhausted: AtomicBool::new(false),
             why: Mutex::new(String::new()),
@@ -104,21 +107,25 @@ impl Shared {
         // A few suffice: the best of a small sample is nearly as good as the best of all.
         (first..first + count.min(4))
             .map(|at| at % count)
-            .map(|at| {
-                let load = &self.loads[at];
-                (at, load.live.load(Relaxed) + load.mailed.load(Relaxed))
-            })
+            .map(|at| (at, self.load_of(at)))
             .min_by_key(|&(_, load)| load)
             .expect("a runtime has workers")
+    }
+
+    /// A worker's started fibers, and those in its mail.
+    pub(crate) fn load_of(&self, worker: usize) -> usize {
+        let load = &self.loads[worker];
+        load.live.load(Relaxed) + load.mailed.load(Relaxed)
     }
 
     fn post_fresh(&self, fiber: NonNull<Header>, target: usize) {
         self.loads[target].mailed.fetch_add(1, Relaxed);
         self.mail[target].push(Fresh(fiber));
+        // If the target is busy with something long, somebody idle should take it. Ask before the target
+        // is woken: if it is chosen itself, it must be woken after that, or it sleeps as a searcher.
+        let other = if self.posts.len() > 1 { self.idle.notify() } else { None };
         self.posts[target].wake();
-        // If the target is busy with something long, somebody idle should take it.
-        if self.posts.len() > 1
-            && let Some(other) = self.idle.notify()
+        if let Some(other) = other
             && other != target
         {
             self.posts[other].wake();
@@ -145,8 +152,12 @@ impl Shared {
 
     /// Whether any worker has a fiber that has not run.
     pub(crate) fn any_fresh(&self) -> bool {
-        self.stealers.iter().any(|stealer| !stealer.is_empty())
-            || self.mail.iter().any(|mail| !mail.is_empty())
+        (0..self.posts.len()).any(|worker| self.has_fresh(worker))
+    }
+
+    /// Whether this worker has.
+    pub(crate) fn has_fresh(&self, worker: usize) -> bool {
+        !self.stealers[worker].is_empty() || !self.mail[worker].is_empty()
     }
 
     /// A worker got no stack for a fiber.

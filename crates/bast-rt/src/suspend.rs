@@ -6,12 +6,13 @@
 use std::ptr::NonNull;
 use std::time::{Duration, Instant as StdInstant};
 
-use bast_io::{Handle, Kind, Op, Outcome, Record, blocking};
+use bast_io::{Op, Outcome, Record, blocking};
 
 use crate::cancel;
 use crate::fiber::Header;
 use crate::time::Instant;
 use crate::tls;
+use crate::unwinding;
 use crate::wheel::Timer;
 use crate::worker::Worker;
 
@@ -56,7 +57,8 @@ impl Drop for Alarm<'_> {
 ///
 /// After `timeout` the operation is cancelled; the outcome is then `ETIMEDOUT`, or the real one if
 /// the operation won the race. If the fiber is cancelled, so is the operation, and once it has
-/// completed this unwinds with [`Cancelled`](crate::Cancelled); a handle that it yielded is closed.
+/// completed this unwinds with [`Cancelled`](crate::Cancelled); an operation that won that race gives
+/// its real outcome, and the next suspension point unwinds.
 ///
 /// Whatever happens, it returns or unwinds only after the kernel has let go of the operation's memory
 /// (contract rt 5). That is why borrowed buffers are enough.
@@ -120,12 +122,9 @@ unsafe fn wait(
     drop(alarm);
     // SAFETY: completed: the record is ours again.
     let outcome = unsafe { record.as_ref() }.outcome();
-    if cancelled {
-        // SAFETY: as above.
-        if unsafe { record.as_ref() }.op().yields_handle() && outcome.0 >= 0 {
-            // SAFETY: io 2: nobody else takes the new handle.
-            drop(unsafe { Handle::from_raw(outcome.0, Kind::Stream) });
-        }
+    // An operation that won the race has its real result (io 2): bytes that have been taken, a handle.
+    // It goes to the caller, and the next suspension point raises.
+    if cancelled && outcome == Outcome::CANCELLED {
         cancel::raise(header);
     }
     if timed_out && outcome == Outcome::CANCELLED {
@@ -179,7 +178,7 @@ where
     let outcome = cancel::mask(|| unsafe { perform(op, None) });
     match job.result {
         Some(Ok(value)) => value,
-        Some(Err(payload)) => std::panic::resume_unwind(payload),
+        Some(Err(payload)) => unwinding::pass_on(payload),
         None => panic!(
             "the blocking pool could not run the call: {}",
             outcome.into_result().err().map_or_else(|| "no reason given".into(), |e| e.to_string())

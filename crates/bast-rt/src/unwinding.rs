@@ -9,12 +9,14 @@
 //! * It is, and some suspended fiber was: this one is only if it has begun since its last suspension,
 //!   which the panic hook and `cancel::raise` note when it happens.
 //!
-//! What the last case gets wrong (a panic that was caught since, a `resume_unwind` of the user's own)
-//! delays a cancellation until the neighbour has done unwinding; then [`Worker::run`] wakes whoever has
-//! a cancellation pending, to look again.
+//! What the last case gets wrong: a panic that was caught since delays a cancellation until the
+//! neighbour has done unwinding; then [`Worker::run`] wakes whoever has a cancellation pending, to look
+//! again. A `resume_unwind` of the user's own, or a panic under a hook that does not call the one
+//! before it, is not noticed: a cancellation that is delivered in a destructor then aborts the process.
 //!
 //! [`Worker::run`]: crate::worker::Worker::run
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic;
 use std::sync::Once;
@@ -57,6 +59,14 @@ impl Unwinding {
     pub(crate) fn take_over(&self) -> bool {
         self.over.get() && self.over.replace(false)
     }
+}
+
+/// Goes on with a panic in the current fiber. The hook does not see that, so it is noted here.
+pub(crate) fn pass_on(payload: Box<dyn Any + Send>) -> ! {
+    if let Some((_, header)) = suspend::current() {
+        header.unwinding.set(true);
+    }
+    panic::resume_unwind(payload)
 }
 
 /// Chains a panic hook that notes the fiber, once per process.

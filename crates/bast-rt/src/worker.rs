@@ -20,14 +20,13 @@
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::Duration;
 
 use bast_coro::{Context, StackPool};
 use bast_io::{Done, Driver, Outcome, Record, Wait};
 use crossbeam_deque as deque;
 
-use crate::cancel::Cancelled;
 use crate::fiber::{self, Header, State};
 use crate::idle::Left;
 use crate::post::Post;
@@ -46,6 +45,12 @@ const INLINE: i32 = 2;
 const STARTS: i32 = 16;
 /// How far ahead in the ready queue stacks are prefetched.
 const AHEAD: usize = 6;
+/// How long (ns) a worker with clearly more fibers than another leaves that one's new fibers to it. A
+/// fiber stays where it starts, so a thief that merely has nothing to run would gather them all.
+const RESPITE: u64 = 1_000_000;
+
+/// How many cache lines of its innermost frames.
+const FRAME_LINES: usize = 4;
 
 /// A worker.
 pub(crate) struct Worker {
@@ -66,6 +71,10 @@ pub(crate) struct Worker {
     searching: Cell<bool>,
     pub(crate) unwinding: Unwinding,
     stopping: Cell<bool>,
+    /// Since when this worker has left new fibers to a less loaded one; 0 if it has not.
+    respite: Cell<u64>,
+    /// Whether this worker counts in `Shared::drained`.
+    drained: Cell<bool>,
     ids: Cell<std::ops::Range<u64>>,
     pub(crate) records: Records,
 }
@@ -94,6 +103,8 @@ impl Worker {
             searching: Cell::new(false),
             unwinding: Unwinding::default(),
             stopping: Cell::new(false),
+            respite: Cell::new(0),
+            drained: Cell::new(false),
             ids: Cell::new(0..0),
             records: Records::new(),
         }
@@ -151,6 +162,10 @@ impl Worker {
     pub(crate) fn run(&self) {
         loop {
             self.drain_inbox();
+            if self.searching.get() && !self.ready().is_empty() {
+                // What runs now may run for long, and while somebody searches nobody is woken.
+                self.stop_searching();
+            }
             while let Some(fiber) = self.next_fiber() {
                 self.resume(fiber);
             }
@@ -206,7 +221,16 @@ impl Worker {
         }
         shared.idle.enter(self.index, self.searching.replace(false));
         // The second look, after which it is safe to sleep.
-        let wait = if shared.any_fresh() { Wait::No } else { self.patience() };
+        let wait = match (shared.any_fresh(), self.patience()) {
+            (false, patience) => patience,
+            (true, Wait::Forever) if self.respite.get() != 0 => {
+                Wait::AtMost(Duration::from_nanos(RESPITE))
+            }
+            (true, Wait::AtMost(patience)) if self.respite.get() != 0 => {
+                Wait::AtMost(patience.min(Duration::from_nanos(RESPITE)))
+            }
+            (true, _) => Wait::No,
+        };
         self.poll(wait);
         self.searching.set(shared.idle.leave(self.index) == Left::AsSearcher);
     }
@@ -298,11 +322,12 @@ impl Worker {
             if let Some(soon) = ready.peek(AHEAD / 2) {
                 // SAFETY: a queued fiber is alive, and its context is ours.
                 if unsafe { soon.as_ref() }.started.get() {
-                    prefetch(
-                        // SAFETY: as above; started.
-                        unsafe { (*soon.as_ref().context.get()).assume_init_ref() }
-                            .stack_pointer_hint(),
-                    );
+                    // SAFETY: as above; started.
+                    let context = unsafe { (*soon.as_ref().context.get()).assume_init_ref() };
+                    let frames = context.stack_pointer_hint();
+                    for line in 0..FRAME_LINES {
+                        prefetch(frames.wrapping_add(64 * line));
+                    }
                 }
             }
         }
@@ -320,7 +345,7 @@ impl Worker {
         header.state.set(State::Running);
         self.current.set(fiber.as_ptr());
         // SAFETY: coro 2: started on this thread; nobody else touches the context meanwhile.
-        let ended = unsafe { (*header.context.get()).assume_init_mut() }.resume();
+        let ended = unsafe { (*header.context.get()).assume_init_ref() }.resume();
         self.current.set(ptr::null());
         if ended {
             self.end(fiber);
@@ -333,10 +358,8 @@ impl Worker {
         // SAFETY: taken from its queue, so ours.
         let header = unsafe { fiber.as_ref() };
         if self.stopping.get() {
-            // SAFETY: as above.
-            unsafe { fiber::abort_unstarted(fiber, Box::new(Cancelled::new())) };
-            self.finish(fiber);
-            return false;
+            // `entry` only drops the closure: on the fiber's own stack, as that may wait.
+            header.raised.set(true);
         }
         let taken = match header.meta.as_ref().and_then(|meta| meta.stack_size) {
             None => self.stacks().take(),
@@ -380,6 +403,7 @@ impl Worker {
         // SAFETY: the context is the home worker's; it has returned, and is not looked at again.
         let stack = unsafe { (*header.context.get()).assume_init_mut().reclaim() };
         self.stacks().give(stack);
+        self.shared.stack_back();
         self.unlink(header);
         self.finish(fiber);
     }
@@ -546,19 +570,30 @@ impl Worker {
 
     #[inline]
     fn take_fresh(&self) -> Option<NonNull<Header>> {
-        if !self.fresh.is_empty()
-            && let Some(Fresh(fiber)) = self.fresh.pop()
-        {
-            return Some(fiber);
+        let mine = if self.fresh.is_empty() { None } else { self.fresh.pop() };
+        let taken = mine.map(|Fresh(fiber)| fiber).or_else(|| self.shared.take_mail(self.index));
+        if taken.is_some() && self.searching.get() {
+            // As in `run`.
+            self.stop_searching();
         }
-        self.shared.take_mail(self.index)
+        taken
     }
 
     /// A new fiber from another worker.
     fn steal(&self) -> Option<NonNull<Header>> {
         let shared = &*self.shared;
         let count = shared.posts.len();
+        let since = self.respite.replace(0);
+        let now = self.driver().now();
         (1..count).map(|step| (self.index + step) % count).find_map(|victim| {
+            let theirs = shared.load_of(victim);
+            if self.live.get() > theirs + theirs / 8 + 2
+                && (since == 0 || now - since < RESPITE)
+                && shared.has_fresh(victim)
+            {
+                self.respite.set(if since == 0 { now } else { since });
+                return None;
+            }
             shared.take_mail(victim).or_else(|| {
                 loop {
                     match shared.stealers[victim].steal_batch_and_pop(&self.fresh) {
@@ -573,12 +608,33 @@ impl Worker {
 
     // ---- the end --------------------------------------------------------------------------------
 
-    /// The runtime stops: cancel what there is. True once nothing is left.
+    /// The runtime stops: cancel what there is. True once nothing is left, on any worker: until then
+    /// a fiber elsewhere may send one here and wait for it.
+    ///
+    /// What comes from a thread outside when all workers have drained is let go by `Shared`'s drop.
     fn stop_round(&self) -> bool {
         if !self.stopping.replace(true) {
             self.for_each_fiber(|fiber, _| self.apply(fiber, remote::CANCEL));
         }
-        self.live.get() == 0 && self.ready().is_empty() && !self.has_fresh()
+        let shared = &*self.shared;
+        let drained = self.live.get() == 0
+            && self.ready().is_empty()
+            && !self.has_fresh()
+            && self.post.inbox.is_empty();
+        if drained != self.drained.replace(drained) {
+            if !drained {
+                shared.drained.fetch_sub(1, AcqRel);
+            } else if shared.drained.fetch_add(1, AcqRel) + 1 == shared.posts.len() {
+                shared.wake_all();
+            }
+        }
+        // Acquire: whoever ends after the others sees all that they did.
+        let all = drained && shared.drained.load(Acquire) == shared.posts.len();
+        if all && self.searching.replace(false) {
+            // A searcher that left without a word would keep the others from searching.
+            shared.idle.found();
+        }
+        all
     }
 
     /// Calls `f`, which must not end any, with each started fiber.

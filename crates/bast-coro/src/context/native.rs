@@ -95,10 +95,12 @@ impl Context {
 
     /// Runs the code until it suspends (`false`) or returns (`true`).
     ///
+    /// Shared, as the code on the stack has a reference to the same context all the time.
+    ///
     /// # Panics
     /// If it has returned already.
     #[inline(always)]
-    pub fn resume(&mut self) -> bool {
+    pub fn resume(&self) -> bool {
         assert!(self.link.state.get() != State::Done, "a context that has returned was resumed");
         self.link.state.set(State::Started);
         // SAFETY: not done, so `other` was left by `init` or by a suspension; on its thread (`new`).

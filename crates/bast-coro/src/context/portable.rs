@@ -1,5 +1,6 @@
 //! The switch by corosensei: for the architectures and sanitizers that `native` does not cover.
 
+use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ptr;
 use std::ptr::NonNull;
@@ -57,7 +58,7 @@ unsafe impl RawStack for Raw {
 /// and only the layer above can unwind them. Dropping one that has returned, or was never
 /// resumed, loses the stack to its pool; use [`into_stack`](Context::into_stack).
 pub struct Context {
-    coro: ManuallyDrop<corosensei::Coroutine<(), (), (), Raw>>,
+    coro: UnsafeCell<ManuallyDrop<corosensei::Coroutine<(), (), (), Raw>>>,
     /// The same stack again, since `coro` does not show its own.
     stack: ManuallyDrop<Stack>,
     taken: bool,
@@ -84,7 +85,11 @@ impl Context {
         // SAFETY: the same stack once more, in a holder that never lets it out.
         let raw = Raw(ManuallyDrop::new(unsafe { ptr::read(&stack) }));
         let coro = corosensei::Coroutine::with_stack(raw, body);
-        Context { coro: ManuallyDrop::new(coro), stack: ManuallyDrop::new(stack), taken: false }
+        Context {
+            coro: UnsafeCell::new(ManuallyDrop::new(coro)),
+            stack: ManuallyDrop::new(stack),
+            taken: false,
+        }
     }
 
     /// Runs the code until it suspends (`false`) or returns (`true`).
@@ -92,23 +97,30 @@ impl Context {
     /// # Panics
     /// If it has returned already.
     #[inline]
-    pub fn resume(&mut self) -> bool {
-        match self.coro.resume(()) {
+    pub fn resume(&self) -> bool {
+        // SAFETY: the code on the stack has no reference to the coroutine object, and a context is
+        // not resumed by the code that it runs (it has not got it); one thread (coro 2).
+        match unsafe { &mut *self.coro.get() }.resume(()) {
             CoroutineResult::Yield(()) => false,
             CoroutineResult::Return(()) => true,
         }
     }
 
+    fn coro(&self) -> &corosensei::Coroutine<(), (), (), Raw> {
+        // SAFETY: exclusive only within `resume`, see there.
+        unsafe { &*self.coro.get() }
+    }
+
     /// Whether it was resumed at least once.
     #[inline]
     pub fn started(&self) -> bool {
-        self.coro.started()
+        self.coro().started()
     }
 
     /// Whether the entry function has returned.
     #[inline]
     pub fn done(&self) -> bool {
-        self.coro.done()
+        self.coro().done()
     }
 
     /// The stack, to be given back to its pool, once the entry function has returned or if it
@@ -131,21 +143,21 @@ impl Context {
     /// If the context is suspended.
     #[inline]
     pub unsafe fn reclaim(&mut self) -> Stack {
-        if !self.coro.done() {
+        if !self.coro().done() {
             self.abandon_unstarted();
         }
         // SAFETY: taken once (the caller's promise); `drop` finds the context taken.
         unsafe {
             self.taken = true;
-            ManuallyDrop::into_inner(ManuallyDrop::take(&mut self.coro).into_stack().0)
+            ManuallyDrop::into_inner(ManuallyDrop::take(self.coro.get_mut()).into_stack().0)
         }
     }
 
     #[cold]
     fn abandon_unstarted(&mut self) {
-        assert!(!self.coro.started(), "the stack of a suspended context cannot be taken");
+        assert!(!self.coro().started(), "the stack of a suspended context cannot be taken");
         // SAFETY: never resumed, so there are no frames; the closure on the stack has no drop.
-        unsafe { self.coro.force_reset() };
+        unsafe { self.coro.get_mut().force_reset() };
     }
 
     /// Names the code, for the report of an overflow.
@@ -174,7 +186,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if !self.taken && self.coro.started() && !self.coro.done() {
+        if !self.taken && self.coro().started() && !self.coro().done() {
             abort_dropped();
         }
     }

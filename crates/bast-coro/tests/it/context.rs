@@ -26,7 +26,7 @@ fn resume_suspend_return() {
     for round in 0..5 {
         cell.set(0);
         // SAFETY: the cell outlives the context; one thread; no unwinding.
-        let mut context = unsafe { Context::new(pool.take().unwrap(), count_to_three, arg(&cell)) };
+        let context = unsafe { Context::new(pool.take().unwrap(), count_to_three, arg(&cell)) };
         assert!(!context.started() && !context.done());
         for i in 1..=3 {
             assert!(!context.resume());
@@ -45,16 +45,16 @@ fn resume_suspend_return() {
 fn many_interleaved() {
     let mut pool = StackPool::new().unwrap();
     let cells: Vec<_> = (0..1000).map(|_| Cell::new(0)).collect();
-    let mut all: Vec<_> = cells
+    let all: Vec<_> = cells
         .iter()
         // SAFETY: the cells outlive the contexts; one thread; no unwinding.
         .map(|c| unsafe { Context::new(pool.take().unwrap(), count_to_three, arg(c)) })
         .collect();
     for i in 1..=3 {
-        assert!(all.iter_mut().all(|c| !c.resume()));
+        assert!(all.iter().all(|c| !c.resume()));
         assert!(cells.iter().all(|c| c.get() == i));
     }
-    assert!(all.iter_mut().all(Context::resume));
+    assert!(all.iter().all(Context::resume));
     for context in all {
         pool.give(context.into_stack());
     }
@@ -84,7 +84,7 @@ fn dropping_a_suspended_one_aborts() {
         let mut pool = StackPool::new().unwrap();
         let cell = Cell::new(0);
         // SAFETY: as above.
-        let mut context = unsafe { Context::new(pool.take().unwrap(), count_to_three, arg(&cell)) };
+        let context = unsafe { Context::new(pool.take().unwrap(), count_to_three, arg(&cell)) };
         context.resume();
         drop(context);
     });
@@ -101,8 +101,7 @@ fn an_entry_that_unwinds_aborts() {
     let output = in_child("context::an_entry_that_unwinds_aborts", || {
         let mut pool = StackPool::new().unwrap();
         // SAFETY: breaks the rule against unwinding, to see it checked.
-        let mut context =
-            unsafe { Context::new(pool.take().unwrap(), unwinds, std::ptr::null_mut()) };
+        let context = unsafe { Context::new(pool.take().unwrap(), unwinds, std::ptr::null_mut()) };
         context.resume();
     });
     assert_eq!(signal(&output), Some(libc::SIGABRT));

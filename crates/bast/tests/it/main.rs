@@ -1,5 +1,8 @@
 //! The face's tests. `harness` explains twin tests: one body that runs on std and on bast.
 
+#[cfg(feature = "sanitizer")]
+#[allow(unsafe_code)]
+mod canaries;
 mod harness;
 
 mod fibers;

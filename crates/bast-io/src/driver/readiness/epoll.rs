@@ -149,9 +149,9 @@ impl Selector {
         self.got
     }
 
-    /// The `i`th of them; `None` for the waker's.
+    /// The `i`th of them; `None` for the waker's and beyond the last.
     pub(super) fn edge(&self, i: usize) -> Option<Edge> {
-        let event = self.events[i];
+        let event = self.events[..self.got].get(i)?;
         let (data, events) = (event.u64, event.events as i32);
         if data == WAKE {
             return None;

@@ -32,6 +32,9 @@ use crate::list::List;
 use crate::sys::{self, Mode};
 use crate::{Done, Op, Outcome, Pool, Record, Waker};
 
+/// How many events ahead the record that waits is prefetched.
+const AHEAD: usize = 4;
+
 /// Where a record is, kept in its `stage`.
 mod stage {
     /// On the list of readers of its descriptor (of a splice: of its source).
@@ -219,6 +222,9 @@ impl Readiness {
     fn select(&mut self, timeout: Option<Duration>, done: &mut Done) -> io::Result<()> {
         self.selector.wait(timeout)?;
         for i in 0..self.selector.got() {
+            if let Some(soon) = self.selector.edge(i + AHEAD) {
+                self.table.prefetch(soon.fd);
+            }
             if let Some(edge) = self.selector.edge(i) {
                 self.serve(edge, done);
             }

@@ -114,6 +114,14 @@ impl Table {
         self.entries.get_mut(usize::try_from(fd).ok()?)
     }
 
+    /// Asks for the first waiting reader, mostly the one that an edge is for.
+    pub(super) fn prefetch(&self, fd: i32) {
+        let entry = usize::try_from(fd).ok().and_then(|fd| self.entries.get(fd));
+        if let Some(record) = entry.and_then(|entry| entry.read.waiters.front()) {
+            crate::sys::prefetch(record.as_ptr());
+        }
+    }
+
     /// Takes every waiter off its list.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = NonNull<Record>> {
         self.entries.iter_mut().flat_map(|e| {

@@ -21,9 +21,10 @@
 //! the same poll; how long everything sent is under way; whether a transfer is short; how large a
 //! connection's buffer is; whether a cancel loses the race against a result that is there.
 //!
-//! Time passes only here: [`Wait::AtMost`] jumps to the next event or by the whole of what it was
-//! allowed, [`Wait::No`] costs a microsecond (so that a program that keeps polling sees its timers
-//! expire), [`Wait::Forever`] jumps from event to event. With no event left only another thread can
+//! Time passes only here. Every poll costs a microsecond, so that a program that keeps polling sees its
+//! timers expire and what is under way arrive, however long it said that it would wait. Then
+//! [`Wait::AtMost`] jumps to the next event or by the whole of what it was allowed, and
+//! [`Wait::Forever`] jumps from event to event. With no event left only another thread can
 //! help, and the driver sleeps on its [`Waker`].
 //!
 //! Files by module: `rng` the dice, `clock` the events, `world` the descriptors, `socket`, `transfer`, `stream`,
@@ -60,7 +61,7 @@ use world::{Serial, Side, Stop, Try, World};
 use super::{Config, Wait};
 use crate::{Done, Op, Outcome, Record, Waker};
 
-/// What a poll that does not wait costs, in virtual nanoseconds.
+/// What a poll costs at the least, in virtual nanoseconds.
 const TICK: u64 = 1_000;
 
 /// The simulator's driver.
@@ -207,16 +208,13 @@ impl Sim {
     pub(crate) fn poll(&mut self, wait: Wait, done: &mut Done) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let mut world = shared.world();
+        let start = world.clock.now();
+        let tick = start + TICK;
+        world.clock.jump(tick);
         let until = match wait {
-            Wait::No | Wait::AtMost(Duration::ZERO) => {
-                let now = world.clock.now() + TICK;
-                world.clock.jump(now);
-                Some(now)
-            }
+            Wait::No | Wait::AtMost(Duration::ZERO) => Some(tick),
             // Beyond the end of time (584 years) is for ever.
-            Wait::AtMost(d) => {
-                u64::try_from(d.as_nanos()).ok().and_then(|d| world.clock.now().checked_add(d))
-            }
+            Wait::AtMost(d) => u64::try_from(d.as_nanos()).ok().and_then(|d| start.checked_add(d)),
             Wait::Forever => None,
         };
         loop {

@@ -34,6 +34,7 @@ mod steps;
 mod turn;
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,9 @@ mod stage {
     pub(super) const QUEUED: u8 = 6;
     pub(super) const CANCEL: u8 = 0x80;
 }
+
+/// How many completions ahead the record is prefetched.
+const AHEAD: usize = 4;
 
 /// Completions of the waker's poll.
 const WAKE: u64 = 1;
@@ -209,8 +213,19 @@ impl Uring {
 
     fn collect(&mut self, done: &mut Done) {
         done.append(&mut self.ready);
-        while let Some(entry) = self.ring.reap() {
-            self.handle(&entry, done);
+        loop {
+            let mut room = [const { MaybeUninit::uninit() }; 32];
+            let entries = self.ring.reap_into(&mut room);
+            for (i, entry) in entries.iter().enumerate() {
+                if let Some(soon) = entries.get(i + AHEAD) {
+                    // A record, or one of the few small numbers: then it is no address at all.
+                    sys::prefetch(soon.user_data() as *const Record);
+                }
+                self.handle(entry, done);
+            }
+            if entries.len() < 32 {
+                break;
+            }
         }
         if self.pooled > 0 && !self.remote.is_empty() {
             self.collect_remote(done);

@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::null;
 use std::time::Duration;
@@ -228,6 +229,15 @@ impl Ring {
     #[inline]
     pub(super) fn reap(&mut self) -> Option<cqueue::Entry> {
         self.ring.completion().next()
+    }
+
+    /// Takes the oldest completions, as many as there is room for.
+    #[inline]
+    pub(super) fn reap_into<'a>(
+        &mut self,
+        room: &'a mut [MaybeUninit<cqueue::Entry>],
+    ) -> &'a mut [cqueue::Entry] {
+        self.ring.completion().fill(room)
     }
 
     /// Takes back the entries that never reached the submission queue.

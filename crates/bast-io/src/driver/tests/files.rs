@@ -1,0 +1,113 @@
+//! Files by every operation, and what moves bytes between them, pipes and sockets.
+
+use super::*;
+
+#[test]
+fn files_by_every_operation() {
+    each(|b| {
+        let (path, c) = temp("files", b"");
+        let flags = libc::O_RDWR | libc::O_TRUNC;
+        let opened = b.run(Op::Open { path: c.as_ptr(), flags, mode: 0 });
+        assert!(opened.0 >= 0, "{opened:?}");
+        // SAFETY: a new descriptor belongs to the test.
+        let file = unsafe { Handle::from_raw(opened.0, Kind::File) };
+        let handle = file.as_ref();
+        let op = Op::Write { handle, buf: b"hello".as_ptr(), len: 5, offset: Some(2) };
+        assert_eq!(b.run(op), Outcome(5));
+        let iov = [
+            libc::iovec { iov_base: b"ab".as_ptr().cast_mut().cast(), iov_len: 2 },
+            libc::iovec { iov_base: b"c".as_ptr().cast_mut().cast(), iov_len: 1 },
+        ];
+        let op = Op::WriteV { handle, iov: iov.as_ptr(), count: 2, offset: None };
+        assert_eq!(b.run(op), Outcome(3));
+        assert_eq!(b.run(Op::Fsync { handle, data_only: true }), Outcome(0));
+        assert_eq!(b.run(Op::Fsync { handle, data_only: false }), Outcome(0));
+        let mut buf = [0u8; 16];
+        let op = Op::Read { handle, buf: buf.as_mut_ptr(), len: 16, offset: Some(0) };
+        assert_eq!(b.run(op), Outcome(7));
+        assert_eq!(&buf[..7], b"abcello");
+        let iov = [libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: 2 }];
+        let op = Op::ReadV { handle, iov: iov.as_ptr(), count: 1, offset: None };
+        assert_eq!(b.run(op), Outcome(2));
+        assert_eq!(&buf[..2], b"el", "the handle's own position");
+        // SAFETY: a statx of zeroes is valid.
+        let mut out: libc::statx = unsafe { std::mem::zeroed() };
+        let op = Op::Statx {
+            dir: libc::AT_FDCWD,
+            path: c.as_ptr(),
+            flags: 0,
+            mask: libc::STATX_SIZE,
+            out: &raw mut out,
+        };
+        assert_eq!(b.run(op), Outcome(0));
+        assert_eq!(out.stx_size, 7);
+        let raw = file.into_raw();
+        assert_eq!(b.run(Op::Close { fd: raw }), Outcome(0));
+        assert_eq!(b.run(Op::Close { fd: raw }), Outcome::from_errno(libc::EBADF));
+        std::fs::remove_file(path).expect("remove");
+        let op = Op::Open { path: c.as_ptr(), flags: libc::O_RDONLY, mode: 0 };
+        assert_eq!(b.run(op), Outcome::from_errno(libc::ENOENT));
+    });
+}
+
+#[test]
+fn sendfile_and_splice_wait_for_both_ends() {
+    each(|b| {
+        let content: Vec<u8> = (0..4_000_000u32).map(|i| i as u8).collect();
+        let (path, _) = temp("sendfile", &content);
+        let file = std::fs::File::open(&path).expect("open");
+        let file = Handle::from_owned(file.into(), Kind::File);
+        let (ours, mut theirs) = pair();
+        let reader = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            let mut all = Vec::new();
+            theirs.read_to_end(&mut all).expect("read");
+            all
+        });
+        let mut at = 0;
+        while at < content.len() {
+            let len = content.len() - at;
+            let (to, file) = (ours.as_ref(), file.as_ref());
+            let n = b.run(Op::SendFile { to, file, offset: at as u64, len }).0;
+            assert!(n > 0, "{n}");
+            at += n as usize;
+        }
+        drop(ours);
+        assert!(reader.join().expect("reader") == content);
+
+        // Socket to pipe to file.
+        let (ours, mut theirs) = pair();
+        let (r, w) = pipe();
+        let op = Op::Splice {
+            from: ours.as_ref(),
+            from_offset: None,
+            to: w.as_ref(),
+            to_offset: None,
+            len: 1 << 16,
+        };
+        let record = b.start(op);
+        b.nothing();
+        theirs.write_all(b"through").expect("write");
+        assert_eq!(b.collect(1), [(record, Outcome(7))]);
+        let (out_path, _) = temp("splice", b"");
+        let out = std::fs::File::options().write(true).open(&out_path).expect("open");
+        let out = Handle::from_owned(out.into(), Kind::File);
+        let op = Op::Splice {
+            from: r.as_ref(),
+            from_offset: None,
+            to: out.as_ref(),
+            to_offset: Some(3),
+            len: 1 << 16,
+        };
+        assert_eq!(b.run(op), Outcome(7));
+        assert_eq!(std::fs::read(&out_path).expect("read"), b"\0\0\0through");
+        let record = b.start(op);
+        b.nothing();
+        // SAFETY: it has not come back.
+        unsafe { b.driver.cancel(record) };
+        assert_eq!(b.collect(1), [(record, Outcome::CANCELLED)]);
+        for p in [path, out_path] {
+            std::fs::remove_file(p).expect("remove");
+        }
+    });
+}

@@ -1,0 +1,127 @@
+//! What sockets are made of and set to: types, per-call flags and options, by neutral names.
+//!
+//! An option's value is a [`Value`]: a number, a [`Linger`] or a [`Time`], each in the kernel's own
+//! form, so that [`Op::SetOpt`](crate::Op::SetOpt) and [`Op::GetOpt`](crate::Op::GetOpt) can point at
+//! it. The forms are made and read here and nowhere else.
+
+use std::time::Duration;
+
+use crate::op::SockOpt;
+
+const fn opt(level: i32, name: i32) -> SockOpt {
+    SockOpt { level, name }
+}
+
+/// A socket of this type is a byte stream.
+pub const STREAM: i32 = libc::SOCK_STREAM;
+/// A socket of this type sends and receives datagrams.
+pub const DATAGRAM: i32 = libc::SOCK_DGRAM;
+/// Flag of a receive: leave the bytes where they are.
+pub const PEEK: i32 = libc::MSG_PEEK;
+/// Flag of a receive or a send: fail with `EAGAIN` instead of waiting.
+pub const DONT_WAIT: i32 = libc::MSG_DONTWAIT;
+/// Option: an address in `TIME_WAIT` may be bound again.
+pub const REUSE_ADDR: SockOpt = opt(libc::SOL_SOCKET, libc::SO_REUSEADDR);
+/// Option: small segments are sent at once.
+pub const NO_DELAY: SockOpt = opt(libc::IPPROTO_TCP, libc::TCP_NODELAY);
+/// Option: acknowledgements are sent at once.
+pub const QUICK_ACK: SockOpt = opt(libc::IPPROTO_TCP, libc::TCP_QUICKACK);
+/// Option: time to live of IPv4 packets.
+pub const TTL: SockOpt = opt(libc::IPPROTO_IP, libc::IP_TTL);
+/// Option: an IPv6 socket that takes no IPv4.
+pub const ONLY_V6: SockOpt = opt(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY);
+/// Option: how long a close waits, a [`Linger`].
+pub const LINGER: SockOpt = opt(libc::SOL_SOCKET, libc::SO_LINGER);
+/// Option: the error that is pending. Asking takes it.
+pub const ERROR: SockOpt = opt(libc::SOL_SOCKET, libc::SO_ERROR);
+
+/// What an option's value may be.
+///
+/// # Safety
+/// Any bytes are a value, zeroes among them, and none are padding: the kernel reads and writes them.
+pub unsafe trait Value: Copy {}
+
+// SAFETY: an integer.
+unsafe impl Value for i32 {}
+// SAFETY: two integers of one size.
+unsafe impl Value for Linger {}
+// SAFETY: two integers of one size.
+unsafe impl Value for Time {}
+
+/// How long a close waits for what has not been sent.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Linger(libc::linger);
+
+impl Linger {
+    /// `None` does not wait, zero resets the connection. Whole seconds: the rest is cut off.
+    #[must_use]
+    pub fn new(value: Option<Duration>) -> Linger {
+        let seconds = value.map_or(0, |d| i32::try_from(d.as_secs()).unwrap_or(i32::MAX));
+        Linger(libc::linger { l_onoff: i32::from(value.is_some()), l_linger: seconds })
+    }
+
+    /// What [`new`](Linger::new) was given, in whole seconds.
+    #[must_use]
+    pub fn get(self) -> Option<Duration> {
+        let seconds = Duration::from_secs(u64::try_from(self.0.l_linger).unwrap_or(0));
+        (self.0.l_onoff != 0).then_some(seconds)
+    }
+}
+
+/// A length of time, in microseconds. Zero is "never" to the kernel.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Time(libc::timeval);
+
+impl Time {
+    /// `None` is zero. What is shorter than a microsecond becomes one.
+    #[must_use]
+    pub fn new(value: Option<Duration>) -> Time {
+        let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+        if let Some(value) = value {
+            time.tv_sec = libc::time_t::try_from(value.as_secs()).unwrap_or(libc::time_t::MAX);
+            time.tv_usec = value.subsec_micros().into();
+            if (time.tv_sec, time.tv_usec) == (0, 0) {
+                time.tv_usec = 1;
+            }
+        }
+        Time(time)
+    }
+
+    /// The time; `None` if it is zero.
+    #[must_use]
+    pub fn get(self) -> Option<Duration> {
+        let seconds = Duration::from_secs(u64::try_from(self.0.tv_sec).unwrap_or(0));
+        let value = seconds + Duration::from_micros(u64::try_from(self.0.tv_usec).unwrap_or(0));
+        (!value.is_zero()).then_some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_there_and_back() {
+        let there_and_back = |d| Time::new(d).get();
+        assert_eq!(there_and_back(None), None);
+        // Zero means "never", so nothing that was asked for may become zero.
+        let micro = Some(Duration::from_micros(1));
+        assert_eq!(there_and_back(Some(Duration::ZERO)), micro);
+        assert_eq!(there_and_back(Some(Duration::from_nanos(999))), micro);
+        let odd = Some(Duration::new(3, 7_000));
+        assert_eq!(there_and_back(odd), odd);
+        assert!(there_and_back(Some(Duration::MAX)) > Some(Duration::from_secs(1 << 40)));
+    }
+
+    #[test]
+    fn lingering_there_and_back() {
+        let there_and_back = |d| Linger::new(d).get();
+        assert_eq!(there_and_back(None), None);
+        assert_eq!(there_and_back(Some(Duration::ZERO)), Some(Duration::ZERO));
+        assert_eq!(there_and_back(Some(Duration::new(5, 999))), Some(Duration::from_secs(5)));
+        let longest = Duration::from_secs(i32::MAX as u64);
+        assert_eq!(there_and_back(Some(Duration::MAX)), Some(longest));
+    }
+}

@@ -1,0 +1,86 @@
+//! What is behind a handle or a path: its type and its length.
+//!
+//! ```text
+//!   Stat::of(handle, &mut answer) ──▶ Op::Statx ──▶ performed ──▶ answer.get() ──▶ Stat
+//! ```
+
+use std::ffi::CStr;
+use std::fmt;
+use std::mem::MaybeUninit;
+
+use crate::{HandleRef, Op};
+
+/// What an operation made by [`Stat::of`] or [`Stat::of_path`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The length in bytes.
+    pub len: u64,
+    /// Type and permissions, as in `st_mode`.
+    pub mode: u32,
+}
+
+/// Room for the kernel's answer.
+pub struct Answer(libc::statx);
+
+impl Answer {
+    /// Room that has not been filled: a length of zero, of no type.
+    #[must_use]
+    pub const fn new() -> Answer {
+        // SAFETY: integers throughout.
+        Answer(unsafe { MaybeUninit::zeroed().assume_init() })
+    }
+
+    /// What the operation has written there, once it has succeeded.
+    #[must_use]
+    pub fn get(&self) -> Stat {
+        Stat { len: self.0.stx_size, mode: self.0.stx_mode.into() }
+    }
+}
+
+impl Default for Answer {
+    fn default() -> Answer {
+        Answer::new()
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Answer").field(&self.get()).finish()
+    }
+}
+
+impl Stat {
+    const fn is(self, kind: libc::mode_t) -> bool {
+        self.mode & libc::S_IFMT == kind
+    }
+
+    /// Whether it is a regular file.
+    #[must_use]
+    pub const fn is_file(self) -> bool {
+        self.is(libc::S_IFREG)
+    }
+
+    /// Whether it is a directory.
+    #[must_use]
+    pub const fn is_dir(self) -> bool {
+        self.is(libc::S_IFDIR)
+    }
+
+    /// Asks what `handle` is. The answer is lent with the operation.
+    #[must_use]
+    pub const fn of(handle: HandleRef, answer: &mut Answer) -> Op {
+        Stat::ask(handle.raw, c"", libc::AT_EMPTY_PATH, answer)
+    }
+
+    /// Asks what is at `path`; follows symbolic links. The path and the answer are lent with the
+    /// operation.
+    #[must_use]
+    pub const fn of_path(path: &CStr, answer: &mut Answer) -> Op {
+        Stat::ask(libc::AT_FDCWD, path, 0, answer)
+    }
+
+    const fn ask(dir: i32, path: &CStr, flags: i32, answer: &mut Answer) -> Op {
+        let out = &raw mut answer.0;
+        Op::Statx { dir, path: path.as_ptr(), flags, mask: libc::STATX_BASIC_STATS, out }
+    }
+}

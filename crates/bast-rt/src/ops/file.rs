@@ -1,0 +1,142 @@
+//! Operations on files and pipes.
+
+use std::ffi::CStr;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::time::Duration;
+
+use bast_io::stat::Answer;
+use bast_io::{Handle, Kind, Op, Stat, msg};
+
+use super::{at_once, opened, waiting};
+
+/// `open(2)` with the flags of the same; close-on-exec. `kind` says what is behind the path:
+/// [`Kind::File`], or [`Kind::Pipe`] together with `O_NONBLOCK`.
+///
+/// # Errors
+/// The kernel's.
+pub fn open(path: &CStr, flags: i32, mode: u32, kind: Kind) -> io::Result<Handle> {
+    let op = Op::Open { path: path.as_ptr(), flags: flags | kind.open_flags(), mode };
+    // SAFETY: rt 5: the path is borrowed until the operation is over.
+    unsafe { opened(op, kind, None) }
+}
+
+/// Closes a handle, and says whether that went well, unlike a drop.
+///
+/// # Errors
+/// The kernel's. The handle is closed all the same.
+pub fn close(handle: Handle) -> io::Result<()> {
+    let fd = handle.into_raw();
+    // SAFETY: no memory; the handle was ours.
+    unsafe { at_once(Op::Close { fd }) }.map(drop)
+}
+
+/// Reads at `offset`, or with `None` at the handle's own position. Zero is the end of the file.
+///
+/// # Errors
+/// The kernel's.
+pub fn read(handle: &Handle, buf: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
+    let op = Op::Read { handle: handle.as_ref(), buf: buf.as_mut_ptr(), len: buf.len(), offset };
+    // SAFETY: rt 5: the buffer is borrowed until the operation is over.
+    unsafe { waiting(op, None) }
+}
+
+/// Writes at `offset`, or with `None` at the handle's own position. May write less than all.
+///
+/// # Errors
+/// The kernel's.
+pub fn write(handle: &Handle, buf: &[u8], offset: Option<u64>) -> io::Result<usize> {
+    let op = Op::Write { handle: handle.as_ref(), buf: buf.as_ptr(), len: buf.len(), offset };
+    // SAFETY: rt 5: the buffer is borrowed until the operation is over.
+    unsafe { waiting(op, None) }
+}
+
+/// [`read`] into several buffers, one after the other.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_vectored(
+    handle: &Handle,
+    bufs: &mut [IoSliceMut<'_>],
+    offset: Option<u64>,
+) -> io::Result<usize> {
+    let (iov, count) = msg::pieces_mut(bufs);
+    // SAFETY: rt 5: the buffers and their list are borrowed until the operation is over.
+    unsafe { waiting(Op::ReadV { handle: handle.as_ref(), iov, count, offset }, None) }
+}
+
+/// [`write()`] from several buffers, one after the other.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_vectored(
+    handle: &Handle,
+    bufs: &[IoSlice<'_>],
+    offset: Option<u64>,
+) -> io::Result<usize> {
+    let (iov, count) = msg::pieces(bufs);
+    // SAFETY: rt 5: the buffers and their list are borrowed until the operation is over.
+    unsafe { waiting(Op::WriteV { handle: handle.as_ref(), iov, count, offset }, None) }
+}
+
+/// `fsync(2)`, or `fdatasync(2)`.
+///
+/// # Errors
+/// The kernel's.
+pub fn fsync(handle: &Handle, data_only: bool) -> io::Result<()> {
+    // SAFETY: no memory.
+    unsafe { waiting(Op::Fsync { handle: handle.as_ref(), data_only }, None) }.map(drop)
+}
+
+/// What a handle is, and how long.
+///
+/// # Errors
+/// The kernel's.
+pub fn stat(handle: &Handle) -> io::Result<Stat> {
+    let mut answer = Answer::new();
+    // SAFETY: rt 5: the answer outlives the operation.
+    unsafe { waiting(Stat::of(handle.as_ref(), &mut answer), None) }?;
+    Ok(answer.get())
+}
+
+/// What is at a path, and how long. Follows symbolic links.
+///
+/// # Errors
+/// The kernel's.
+pub fn stat_path(path: &CStr) -> io::Result<Stat> {
+    let mut answer = Answer::new();
+    // SAFETY: rt 5: path and answer outlive the operation.
+    unsafe { waiting(Stat::of_path(path, &mut answer), None) }?;
+    Ok(answer.get())
+}
+
+/// Moves up to `len` bytes between two handles of which one is a pipe. Zero is the end of `from`.
+///
+/// # Errors
+/// The kernel's.
+pub fn splice(
+    from: &Handle,
+    from_offset: Option<u64>,
+    to: &Handle,
+    to_offset: Option<u64>,
+    len: u32,
+) -> io::Result<usize> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    // SAFETY: no memory.
+    unsafe { waiting(Op::Splice { from, from_offset, to, to_offset, len }, None) }
+}
+
+/// Sends up to `len` bytes of a file, from `offset`, to a socket. Zero is the end of the file.
+///
+/// # Errors
+/// The kernel's; `EAGAIN` when the time is up.
+pub fn sendfile(
+    to: &Handle,
+    file: &Handle,
+    offset: u64,
+    len: usize,
+    timeout: Option<Duration>,
+) -> io::Result<usize> {
+    let op = Op::SendFile { to: to.as_ref(), file: file.as_ref(), offset, len };
+    // SAFETY: no memory.
+    unsafe { waiting(op, timeout) }
+}

@@ -1,0 +1,90 @@
+//! Operations as safe functions: one for each thing that a face asks of a handle.
+//!
+//! [`perform`] is unsafe because an [`Op`] names memory by raw pointer. Here the memory is a borrow, and
+//! a borrow lasts until the function returns, which is after the kernel has let go of it (contract rt
+//! 5). So these functions are safe, and whoever builds upon them needs no `unsafe`. Everything goes
+//! through operations, also what a kernel does at once, so that it works on simulated handles too.
+//!
+//! Each of them is a suspension point: if the fiber has been cancelled it unwinds with
+//! [`Cancelled`](crate::Cancelled), after the operation has ended.
+//!
+//! A `timeout` gives the error that the socket option `SO_RCVTIMEO` gives: `EAGAIN`
+//! ([`WouldBlock`](io::ErrorKind::WouldBlock)). [`connect`] and the polls differ, and say so. `None`
+//! waits for ever.
+//!
+//! ```text
+//!   borrow ──▶ Op (raw pointers) ──▶ perform: submit, park, complete ──▶ result ──▶ borrow ends
+//! ```
+
+mod file;
+mod options;
+mod socket;
+
+use std::io;
+use std::time::Duration;
+
+use bast_io::{Handle, Kind, Op, Outcome};
+
+use crate::{Instant, perform};
+
+pub use bast_io::Stat;
+pub use bast_io::addr::family;
+pub use bast_io::opt::{
+    DATAGRAM, DONT_WAIT, NO_DELAY, ONLY_V6, PEEK, QUICK_ACK, REUSE_ADDR, STREAM, TTL,
+};
+pub use bast_io::outcome::SHORTAGES;
+pub use file::{
+    close, fsync, open, read, read_vectored, sendfile, splice, stat, stat_path, write,
+    write_vectored,
+};
+pub use options::{
+    flag, linger, option, set_flag, set_linger, set_option, set_time, take_error, time,
+};
+pub use socket::{
+    accept, bind, connect, listen, local_addr, peer_addr, poll, poll_fd, recv, recv_vectored, send,
+    send_vectored, shutdown, socket,
+};
+
+/// # Safety
+/// As [`perform`].
+unsafe fn at_once(op: Op) -> io::Result<usize> {
+    // SAFETY: the caller's promise.
+    unsafe { perform(op, None) }.into_result()
+}
+
+/// Performs `op`; `EAGAIN` if the time was up.
+///
+/// # Safety
+/// As [`perform`].
+#[inline]
+unsafe fn waiting(op: Op, timeout: Option<Duration>) -> io::Result<usize> {
+    match timeout {
+        // SAFETY: the caller's promise.
+        None => unsafe { perform(op, None) }.into_result(),
+        // SAFETY: the caller's promise.
+        Some(timeout) => unsafe { limited(op, timeout) },
+    }
+}
+
+/// # Safety
+/// As [`perform`].
+unsafe fn limited(op: Op, timeout: Duration) -> io::Result<usize> {
+    let start = Instant::now();
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { perform(op, Some(timeout)) };
+    // A connection that has died of silence says ETIMEDOUT as well. It is told apart by the clock.
+    if outcome == Outcome::TIMED_OUT && start.elapsed() >= timeout {
+        return Outcome::WOULD_BLOCK.into_result();
+    }
+    outcome.into_result()
+}
+
+/// # Safety
+/// `op` yields a handle that is in the mode that `kind` says; else as [`perform`].
+unsafe fn opened(op: Op, kind: Kind, timeout: Option<Duration>) -> io::Result<Handle> {
+    // SAFETY: the caller's promise.
+    let raw = unsafe { waiting(op, timeout) }?;
+    // SAFETY: io 2: the operation has yielded a new handle, and nobody else has heard of it. It fits:
+    // it was an i32.
+    Ok(unsafe { Handle::from_raw(raw as i32, kind) })
+}

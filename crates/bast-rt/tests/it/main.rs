@@ -1,0 +1,21 @@
+//! The scheduler's contracts, from outside: what a program may rely on, on every driver.
+//!
+//! `BAST_DRIVER=uring|epoll` and `BAST_WORKERS=N` choose what the runtimes are made of unless a test
+//! needs a certain number of workers. Each test is watched: one that hangs ends the process with its
+//! name. What measures the whole process (descriptors, memory, CPU) runs in a child of its own.
+
+mod blocking;
+mod cancel;
+mod fibers;
+mod idle;
+mod leaks;
+mod overflow;
+mod parking;
+mod results;
+mod runtime;
+mod scheduling;
+mod shutdown;
+mod sockets;
+mod support;
+mod timers;
+mod unwinding;

@@ -1,0 +1,276 @@
+//! The end of a runtime: everything is cancelled, unwound and reported, and nothing hangs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bast_rt::{Builder, JoinHandle, mask, park, run_blocking, sleep, spawn, yield_now};
+
+use crate::cancel::waits;
+use crate::support::{
+    Drops, OnDrop, is_cancelled, message, runtime, scaled, slowed, tests, until, workers,
+};
+
+tests! {
+    fn fibers_in_each_kind_of_wait_are_unwound() {
+        for count in [1, 2, 8] {
+            let runtime = workers(count);
+            let (drops, begun) = (Drops::default(), Arc::new(AtomicUsize::new(0)));
+            let fibers: Vec<_> = (0..3).flat_map(|_| waits()).map(|(name, body)| {
+                let (token, begins) = (drops.token(), Arc::clone(&begun));
+                (name, runtime.spawn(move || {
+                    let _token = token;
+                    begins.fetch_add(1, SeqCst);
+                    body();
+                }))
+            }).collect();
+            until("all begun", || begun.load(SeqCst) == fibers.len());
+            thread::sleep(Duration::from_millis(60));
+            // A scope whose children wait for ever, until they are cancelled as well.
+            let scoped = runtime.spawn(|| bast_rt::scope(|s| { let _ = s.spawn(park).join();
+                    park() }));
+            // Plain threads that wait for some of them meanwhile.
+            let parked = runtime.spawn(park);
+            let joiner = thread::spawn(move || is_cancelled(&parked.join()));
+            thread::sleep(Duration::from_millis(2));
+            drop(runtime);
+            assert_eq!(drops.get(), fibers.len());
+            for (name, fiber) in fibers {
+                assert!(is_cancelled(&fiber.join()), "{name}");
+            }
+            assert!(joiner.join().unwrap());
+            assert!(is_cancelled(&scoped.join()));
+        }
+    }
+
+    fn fibers_that_never_ran_drop_their_closures() {
+        for count in [1, 2, 8] {
+            let runtime = workers(count);
+            let (drops, go) = (Drops::default(), Arc::new(AtomicBool::new(false)));
+            // Hogs on all workers, so that nothing else starts.
+            let begun = Arc::new(AtomicUsize::new(0));
+            let hogs: Vec<_> = (0..count).map(|index| {
+                let (go, begins) = (Arc::clone(&go), Arc::clone(&begun));
+                runtime.run(move || Builder::new().worker(index).spawn(move || {
+                    begins.fetch_add(1, SeqCst);
+                    while !go.load(SeqCst) { thread::yield_now() }
+                }).unwrap())
+            }).collect();
+            until("the hogs", || begun.load(SeqCst) == count);
+            let fibers: Vec<JoinHandle<()>> = (0..200).map(|_| {
+                let token = drops.token();
+                runtime.spawn(move || {
+                    let _token = token;
+                    park();
+                })
+            }).collect();
+            let dropper = thread::spawn(move || drop(runtime));
+            thread::sleep(Duration::from_millis(20));
+            go.store(true, SeqCst);
+            dropper.join().unwrap();
+            assert_eq!(drops.get(), 200);
+            fibers.into_iter().for_each(|fiber| assert!(is_cancelled(&fiber.join())));
+            hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        }
+    }
+
+    /// A closure that never ran may wait when it is dropped, even for a fiber of the same worker.
+    fn closures_that_never_ran_may_wait_in_their_destructors() {
+        for count in [1, 2] {
+            let runtime = workers(count);
+            let (drops, go) = (Drops::default(), Arc::new(AtomicBool::new(false)));
+            let (goes, count_drops) = (Arc::clone(&go), drops.clone());
+            let begun = Arc::new(AtomicUsize::new(0));
+            let begins = Arc::clone(&begun);
+            let main = runtime.spawn(move || {
+                for index in 0..count {
+                    let (go, begins) = (Arc::clone(&goes), Arc::clone(&begins));
+                    let partner = Builder::new().worker(index).spawn(|| {
+                        mask(|| sleep(Duration::from_millis(40)));
+                    }).unwrap();
+                    let drops = count_drops.clone();
+                    Builder::new().worker(index).spawn(move || {
+                        let mut partner = Some(partner);
+                        let guard = OnDrop(move || {
+                            drop(partner.take().map(JoinHandle::join));
+                            sleep(Duration::from_micros(100));
+                            yield_now();
+                            assert_eq!(run_blocking(|| 3), 3);
+                            drop(drops.token());
+                        });
+                        // More than one round of the loop starts.
+                        for _ in 0..200 {
+                            drop(Builder::new().worker(index).spawn(park).unwrap());
+                        }
+                        drop(Builder::new().worker(index).spawn(move || {
+                            let _guard = guard;
+                            unreachable!("the runtime had stopped before");
+                        }).unwrap());
+                        begins.fetch_add(1, SeqCst);
+                        while !go.load(SeqCst) { thread::yield_now() }
+                    }).unwrap();
+                }
+            });
+            until("the hogs", || begun.load(SeqCst) == count);
+            let begin = Instant::now();
+            let dropper = thread::spawn(move || drop(runtime));
+            thread::sleep(Duration::from_millis(20));
+            go.store(true, SeqCst);
+            dropper.join().unwrap();
+            drop(main.join());
+            assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+            assert_eq!(drops.get(), count);
+        }
+    }
+
+    fn masked_fibers_finish_first() {
+        let runtime = runtime();
+        let (drops, begun) = (Drops::default(), Arc::new(AtomicUsize::new(0)));
+        let fibers: Vec<_> = (0..50).map(|i| {
+            let (drops, begins) = (drops.clone(), Arc::clone(&begun));
+            runtime.spawn(move || {
+                mask(|| {
+                    begins.fetch_add(1, SeqCst);
+                    for _ in 0..10 { sleep(Duration::from_micros(i * 20)) }
+                    drop(drops.token());
+                });
+                park();
+            })
+        }).collect();
+        until("all begun", || begun.load(SeqCst) == 50);
+        drop(runtime);
+        assert_eq!(drops.get(), 50);
+        fibers.into_iter().for_each(|fiber| assert!(is_cancelled(&fiber.join())));
+    }
+
+    /// Destructors that wait, spawn (nothing new starts any more) and panic.
+    fn destructors_do_what_they_like() {
+        for count in [1, 2, 3, 8] {
+            for round in 0..scaled(30).max(3) {
+                let runtime = workers(count);
+                let (drops, begun) = (Drops::default(), Arc::new(AtomicUsize::new(0)));
+                let fibers: Vec<_> = (0..40).map(|i| {
+                    let (drops, begins) = (drops.clone(), Arc::clone(&begun));
+                    runtime.spawn(move || {
+                        let _guard = OnDrop(move || {
+                            let _token = drops.token();
+                            match i % 5 {
+                                0 => sleep(Duration::from_micros(300)),
+                                1 => drop(spawn(park).join()),
+                                2 => {
+                                    // One for every worker, also for those that have nothing left.
+                                    for index in 0..count {
+                                        let fiber = Builder::new().worker(index).spawn(park);
+                                        drop(fiber.unwrap().join());
+                                    }
+                                }
+                                3 => assert!(catch_unwind(|| panic!("in a destructor")).is_err()),
+                                _ => {
+                                    let fibers: Vec<_> = (0..10).map(|_| spawn(yield_now)).collect();
+                                    yield_now();
+                                    fibers.into_iter().for_each(|fiber| drop(fiber.join()));
+                                }
+                            }
+                        });
+                        begins.fetch_add(1, SeqCst);
+                        park();
+                    })
+                }).collect();
+                until("all begun", || begun.load(SeqCst) == 40);
+                let begin = Instant::now();
+                drop(runtime);
+                assert!(begin.elapsed() < Duration::from_secs(20), "round {round}: {:?}", begin.elapsed());
+                assert_eq!(drops.get(), 40);
+                fibers.into_iter().for_each(|fiber| assert!(is_cancelled(&fiber.join())));
+            }
+        }
+    }
+
+    fn a_fiber_may_end_by_itself_while_the_runtime_stops() {
+        for _ in 0..scaled(300) {
+            let runtime = workers(2);
+            let fibers: Vec<_> = (0..10).map(|i| runtime.spawn(move || {
+                (0..i).for_each(|_| yield_now());
+                i
+            })).collect();
+            drop(runtime);
+            for (i, fiber) in fibers.into_iter().enumerate() {
+                match fiber.join() {
+                    Ok(value) => assert_eq!(value, i),
+                    result => assert!(is_cancelled(&result)),
+                }
+            }
+        }
+    }
+
+    fn a_fiber_that_panics_as_it_is_unwound_says_so() {
+        let runtime = runtime();
+        let begun = Arc::new(AtomicBool::new(false));
+        let begins = Arc::clone(&begun);
+        let fiber = runtime.spawn(move || {
+            begins.store(true, SeqCst);
+            if catch_unwind(AssertUnwindSafe(park)).is_err() { panic!("instead") }
+        });
+        until("begun", || begun.load(SeqCst));
+        drop(runtime);
+        assert_eq!(message(&*fiber.join().unwrap_err()), "instead");
+    }
+
+    fn shutdown_reports_what_does_not_end() {
+        let runtime = workers(2);
+        let (stop, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (stops, begins) = (Arc::clone(&stop), Arc::clone(&begun));
+        let hog = runtime.spawn(move || {
+            begins.store(true, SeqCst);
+            while !stops.load(SeqCst) { thread::yield_now() }
+        });
+        let parked = runtime.spawn(park);
+        until("the hog", || begun.load(SeqCst));
+        let begin = Instant::now();
+        let left = runtime.shutdown(Duration::from_millis(200)).unwrap_err();
+        let took = begin.elapsed();
+        assert!(took >= Duration::from_millis(200), "{took:?}");
+        assert!(slowed() || took < Duration::from_secs(10), "{took:?}");
+        assert!(left.fibers().iter().sum::<usize>() >= 1, "{left}");
+        assert!(left.to_string().contains("have not ended"), "{left}");
+        // It goes on ending by itself.
+        stop.store(true, SeqCst);
+        hog.join().unwrap();
+        assert!(is_cancelled(&parked.join()));
+    }
+
+    fn shutdown_of_an_idle_runtime_is_immediate() {
+        for count in [1, 2, 8] {
+            let runtime = workers(count);
+            runtime.run(yield_now);
+            runtime.shutdown(Duration::from_secs(20)).unwrap();
+        }
+    }
+
+    fn spawns_from_outside_race_the_end() {
+        for _ in 0..scaled(50) {
+            let runtime = Arc::new(workers(2));
+            let drops = Drops::default();
+            let other = Arc::clone(&runtime);
+            let count = drops.clone();
+            let spawner = thread::spawn(move || {
+                let fibers: Vec<_> = (0..200).map(|_| {
+                    let token = count.token();
+                    other.spawn(move || { let _token = token; yield_now() })
+                }).collect();
+                drop(other);
+                fibers
+            });
+            drop(runtime);
+            for fiber in spawner.join().unwrap() {
+                match fiber.join() {
+                    Ok(()) => {}
+                    result => assert!(is_cancelled(&result)),
+                }
+            }
+            assert_eq!(drops.get(), 200);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What the tests share: the watchdog, child processes, runtimes, counters and readings of `/proc`.
+
+use std::any::Any;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use bast_rt::{Cancelled, Runtime, RuntimeBuilder};
+
+/// No test takes a tenth of this on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// Names the test that a child process is to run in earnest.
+const CHILD: &str = "BAST_RT_TEST_CHILD";
+
+/// Tests with a watchdog.
+macro_rules! tests {
+    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
+        $($(#[$attribute])* #[test]
+        fn $name() {
+            let _dog = $crate::support::watch(concat!(module_path!(), "::", stringify!($name)));
+            $body
+        })*
+    };
+}
+pub(crate) use tests;
+
+/// As `tests`, each in a process of its own, because it reads or breaks what a process has only once.
+macro_rules! process_tests {
+    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
+        $crate::support::tests! {
+            $($(#[$attribute])* fn $name() {
+                if $crate::support::in_child(concat!(module_path!(), "::", stringify!($name))) {
+                    $body
+                }
+            })*
+        }
+    };
+}
+pub(crate) use process_tests;
+
+/// Ends the process if it is not dropped in time.
+pub(crate) struct Dog {
+    _leash: mpsc::Sender<()>,
+}
+
+pub(crate) fn watch(name: &'static str) -> Dog {
+    let (leash, end) = mpsc::channel();
+    let dog = move || {
+        if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("\n{name} hangs\n").as_bytes(),
+            );
+            std::process::abort();
+        }
+    };
+    std::thread::Builder::new().name("watchdog".into()).spawn(dog).unwrap();
+    Dog { _leash: leash }
+}
+
+/// Whether this process is the child that is to run the test `path`; otherwise runs the child.
+pub(crate) fn in_child(path: &'static str) -> bool {
+    let is_child = std::env::var(CHILD).is_ok_and(|wanted| wanted == path);
+    if !is_child {
+        let output = child(path).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    is_child
+}
+
+/// A process that runs the test `path` in earnest.
+pub(crate) fn child(path: &'static str) -> Command {
+    let (_, name) = path.split_once("::").unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, path);
+    command
+}
+
+/// Whether this process was started by [`child`] for `path`.
+pub(crate) fn is_child(path: &str) -> bool {
+    std::env::var(CHILD).is_ok_and(|wanted| wanted == path)
+}
+
+/// A runtime as the environment wants it.
+pub(crate) fn runtime() -> Runtime {
+    Runtime::builder().build().unwrap()
+}
+
+/// A runtime with this many workers.
+pub(crate) fn workers(count: usize) -> Runtime {
+    builder(count).build().unwrap()
+}
+
+pub(crate) fn builder(count: usize) -> RuntimeBuilder {
+    Runtime::builder().workers(count)
+}
+
+/// Whether AddressSanitizer slows everything down and takes memory of its own.
+pub(crate) fn slowed() -> bool {
+    std::env::var_os("BAST_RT_TEST_SLOW").is_some()
+}
+
+/// `count`, or a tenth of it where everything is slow.
+pub(crate) fn scaled(count: usize) -> usize {
+    if slowed() { count / 10 } else { count }
+}
+
+/// Whether `result` says that the fiber was cancelled.
+pub(crate) fn is_cancelled<T>(result: &std::thread::Result<T>) -> bool {
+    matches!(result, Err(payload) if payload.is::<Cancelled>())
+}
+
+/// A panic's message.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
+    match payload.downcast_ref::<&str>() {
+        Some(text) => text,
+        None => payload.downcast_ref::<String>().map_or("not a text", |text| text),
+    }
+}
+
+/// The panic with which `f` ends.
+pub(crate) fn panic_of<R>(f: impl FnOnce() -> R) -> Box<dyn Any + Send> {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {
+        Ok(_) => panic!("it should have panicked"),
+        Err(payload) => payload,
+    }
+}
+
+/// Counts its drops.
+#[derive(Clone, Default)]
+pub(crate) struct Drops(Arc<AtomicUsize>);
+
+impl Drops {
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+
+    pub(crate) fn token(&self) -> Dropped {
+        Dropped(self.clone())
+    }
+}
+
+pub(crate) struct Dropped(Drops);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// Runs something when it is dropped.
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Polls, from a plain thread, until `condition` holds.
+pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Polls, from a fiber, until `condition` holds.
+pub(crate) fn yield_until(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        bast_rt::sleep(Duration::from_micros(200));
+    }
+}
+
+/// A reproducible sequence.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// Entries of a directory of `/proc/self`.
+pub(crate) fn entries(directory: &str) -> usize {
+    std::fs::read_dir(format!("/proc/self/{directory}")).unwrap().count()
+}
+
+/// Resident memory in KiB.
+pub(crate) fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// CPU time that the process has used, from `/proc/self/schedstat` of all its threads.
+pub(crate) fn cpu_time() -> Duration {
+    let nanos: u64 = std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .map(|task| {
+            let stat = std::fs::read_to_string(task.unwrap().path().join("schedstat"));
+            stat.unwrap_or_default().split(' ').next().unwrap_or("0").parse().unwrap_or(0)
+        })
+        .sum();
+    Duration::from_nanos(nanos)
+}
