@@ -34,6 +34,7 @@ use crate::parker::Waiter;
 use crate::post::Post;
 use crate::records;
 use crate::remote::Remote;
+use crate::runtime::id_block;
 use crate::tls;
 use crate::worker::Worker;
 
@@ -130,11 +131,16 @@ unsafe impl Node for Header {
 }
 
 /// Makes a fiber that has not run, with two references: the runtime's and the join handle's.
-pub(crate) fn create<F, T>(f: F, id: u64, meta: Option<Box<Meta>>) -> NonNull<Header>
+pub(crate) fn create<F, T>(
+    f: F,
+    worker: Option<&Worker>,
+    meta: Option<Box<Meta>>,
+) -> NonNull<Header>
 where
     F: FnOnce() -> T,
 {
-    let fiber = records::allocate::<Fiber<F, T>>();
+    let id = worker.map_or_else(|| id_block().start, Worker::next_id);
+    let fiber = records::allocate::<Fiber<F, T>>(worker);
     // SAFETY: fresh memory for one. Written in one expression, so that nothing is copied.
     unsafe {
         fiber.as_ptr().write(Fiber::<F, T> {
@@ -182,17 +188,18 @@ unsafe fn slot<'a, F, T>(header: NonNull<Header>) -> &'a mut Slot<F, T> {
 }
 
 unsafe fn run<F: FnOnce() -> T, T>(header: NonNull<Header>) {
-    // SAFETY: until the end the slot belongs to the fiber.
+    // SAFETY: until the end the slot belongs to the fiber. The closure is moved out without a trace,
+    // as nobody looks at the slot before the result is in it.
     unsafe {
-        let Slot::Closure(f) = std::mem::replace(slot::<F, T>(header), Slot::Empty) else {
-            unreachable!("a fiber runs once");
-        };
+        let slot: *mut Slot<F, T> = slot::<F, T>(header);
+        let Slot::Closure(f) = slot.read() else { unreachable!("a fiber runs once") };
         let result = catch_unwind(AssertUnwindSafe(f));
         if header.as_ref().lifecycle.is_detached() {
+            slot.write(Slot::Empty);
             // Nobody will ask. Drop it here, where a destructor may suspend.
             drop_quietly(result);
         } else {
-            *slot::<F, T>(header) = Slot::Result(result);
+            slot.write(Slot::Result(result));
         }
     }
 }
@@ -224,7 +231,12 @@ unsafe fn free<F, T>(header: NonNull<Header>) {
     let fiber = header.cast::<Fiber<F, T>>();
     // SAFETY: the last reference is gone.
     unsafe {
-        let _ = catch_unwind(AssertUnwindSafe(|| fiber.drop_in_place()));
+        if matches!(slot::<F, T>(header), Slot::Empty) {
+            // Nothing left whose destructor could panic.
+            (&raw mut (*fiber.as_ptr()).header).drop_in_place();
+        } else {
+            let _ = catch_unwind(AssertUnwindSafe(|| fiber.drop_in_place()));
+        }
         records::free(fiber);
     }
 }
@@ -302,6 +314,15 @@ pub(crate) unsafe fn discard_posted(header: NonNull<Header>) {
 pub(crate) unsafe fn finish(header: NonNull<Header>, here: Option<&Worker>) {
     // SAFETY: the runtime's reference is still there.
     let fiber = unsafe { header.as_ref() };
+    if let Some(worker) = here
+        && fiber.lifecycle.finish_local()
+    {
+        // SAFETY: the joiner lives on this worker, so it waits.
+        if let Some(Waiter::Fiber(joiner)) = unsafe { *fiber.waiter.get() } {
+            worker.wake(joiner);
+        }
+        return;
+    }
     let last = match fiber.lifecycle.begin_finish() {
         Finish::Done { last } => last,
         Finish::Detached => {

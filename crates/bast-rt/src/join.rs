@@ -116,7 +116,8 @@ fn wait(target: &Header) {
     cancel::check(worker, me);
     // SAFETY: as above.
     unsafe { *target.waiter.get() = Some(Waiter::Fiber(NonNull::from(me))) };
-    if !target.lifecycle.register() {
+    let local = worker.is_home_of(NonNull::from(target)) && target.lifecycle.register_local();
+    if !local && !target.lifecycle.register() {
         return;
     }
     while !target.lifecycle.is_done() {

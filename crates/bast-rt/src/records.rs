@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use crate::tls;
+use crate::worker::Worker;
 
 /// Sizes are rounded up to multiples of this; larger records and stricter alignments go to the
 /// allocator as they are.
@@ -73,12 +74,12 @@ impl Drop for Records {
     }
 }
 
-/// Memory for a `T`.
+/// Memory for a `T`, recycled if the caller is a worker.
 #[inline]
-pub(crate) fn allocate<T>() -> NonNull<T> {
+pub(crate) fn allocate<T>(worker: Option<&Worker>) -> NonNull<T> {
     let (layout, class) = const { class_of::<T>() };
     if class < CLASSES
-        && let Some(worker) = tls::worker()
+        && let Some(worker) = worker
     {
         let class = &worker.records.classes[class];
         if let Some(free) = NonNull::new(class.first.get()) {

@@ -8,7 +8,7 @@ use crate::config;
 use crate::fiber::{self, Header, Meta, State};
 use crate::join::JoinHandle;
 use crate::remote;
-use crate::runtime::{default_runtime, id_block};
+use crate::runtime::default_runtime;
 use crate::scope::{Scope, ScopedJoinHandle};
 use crate::shared::Shared;
 use crate::tls;
@@ -85,17 +85,20 @@ unsafe fn place_new<F: FnOnce() -> T, T>(
     f: F,
     meta: Option<Box<Meta>>,
 ) -> JoinHandle<T> {
-    let id = worker.map_or_else(|| id_block().start, Worker::next_id);
-    let (header, handle) = make(f, id, meta);
+    let (header, handle) = make(f, worker, meta);
     shared.place(header, worker);
     handle
 }
 
-fn make<F, T>(f: F, id: u64, meta: Option<Box<Meta>>) -> (NonNull<Header>, JoinHandle<T>)
+fn make<F, T>(
+    f: F,
+    worker: Option<&Worker>,
+    meta: Option<Box<Meta>>,
+) -> (NonNull<Header>, JoinHandle<T>)
 where
     F: FnOnce() -> T,
 {
-    let header = fiber::create(f, id, meta);
+    let header = fiber::create(f, worker, meta);
     // SAFETY: `create` made one reference for the handle, and the result is a `T`.
     (header, unsafe { JoinHandle::new(header) })
 }
@@ -188,7 +191,7 @@ impl Builder {
             let message = format!("worker {index}: the runtime has {}", shared.posts.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
-        let (header, handle) = make(f, id_block().start, meta);
+        let (header, handle) = make(f, here, meta);
         // SAFETY: just made, not started.
         fiber::settle_unshared(unsafe { header.as_ref() }, post);
         // The first signal to a fiber with a home that is still `New` starts it there.
@@ -213,7 +216,7 @@ impl Builder {
             return invalid("a local fiber runs on this worker: do not set another");
         }
         let meta = self.check(&worker.shared)?;
-        let (header, handle) = make(f, worker.next_id(), meta);
+        let (header, handle) = make(f, Some(worker), meta);
         // SAFETY: just made, not started.
         let fiber = unsafe { header.as_ref() };
         fiber::settle_unshared(fiber, worker.post);

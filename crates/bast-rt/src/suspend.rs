@@ -146,7 +146,7 @@ unsafe fn wait(
 /// let text = String::from("borrowed");
 /// bast_rt::spawn(move || {
 ///     let sum: u32 = bast_rt::run_blocking(|| text.bytes().map(u32::from).sum());
-///     assert_eq!(sum, 863);
+///     assert_eq!(sum, 868);
 /// }).join().unwrap();
 /// ```
 pub fn run_blocking<F, T>(f: F) -> T

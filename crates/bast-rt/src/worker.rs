@@ -10,20 +10,23 @@
 //! ```
 //!
 //! The loop runs fibers until it has spent its [`CREDIT`], then looks at the timers and the driver, so
-//! that neither fibers that keep yielding nor operations that complete at once starve anything (rt 4). With nothing to run it looks for fibers that have
-//! not run yet on the other workers, and then sleeps in its driver (module `idle` has the argument why
-//! no work is left behind, `bast_io::Waker` the one why no wake is lost).
+//! that neither fibers that keep yielding nor operations that complete at once starve anything (rt 4).
+//! With nothing to run it looks for fibers that have not run yet on the other workers, and then sleeps
+//! in its driver (module `idle` has the argument why no work is left behind, `bast_io::Waker` the one
+//! why no wake is lost).
 //!
 //! A `Worker` is used by its own thread only, and its fields are taken by short borrows that never
 //! span a switch: fibers call into the same worker while `resume` is on the loop's stack.
 
+mod fresh;
+mod lives;
+
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::Duration;
 
-use bast_coro::{Context, StackPool};
+use bast_coro::StackPool;
 use bast_io::{Done, Driver, Outcome, Record, Wait};
 use crossbeam_deque as deque;
 
@@ -45,10 +48,6 @@ const INLINE: i32 = 2;
 const STARTS: i32 = 16;
 /// How far ahead in the ready queue stacks are prefetched.
 const AHEAD: usize = 6;
-/// How long (ns) a worker with clearly more fibers than another leaves that one's new fibers to it. A
-/// fiber stays where it starts, so a thief that merely has nothing to run would gather them all.
-const RESPITE: u64 = 1_000_000;
-
 /// How many cache lines of its innermost frames.
 const FRAME_LINES: usize = 4;
 
@@ -75,7 +74,8 @@ pub(crate) struct Worker {
     respite: Cell<u64>,
     /// Whether this worker counts in `Shared::drained`.
     drained: Cell<bool>,
-    ids: Cell<std::ops::Range<u64>>,
+    next_id: Cell<u64>,
+    ids_end: Cell<u64>,
     pub(crate) records: Records,
 }
 
@@ -105,7 +105,8 @@ impl Worker {
             stopping: Cell::new(false),
             respite: Cell::new(0),
             drained: Cell::new(false),
-            ids: Cell::new(0..0),
+            next_id: Cell::new(0),
+            ids_end: Cell::new(0),
             records: Records::new(),
         }
     }
@@ -149,12 +150,13 @@ impl Worker {
 
     /// A fresh fiber id.
     pub(crate) fn next_id(&self) -> u64 {
-        let mut ids = self.ids.replace(0..0);
-        let id = ids.next().unwrap_or_else(|| {
-            ids = crate::runtime::id_block();
-            ids.next().expect("a block is not empty")
-        });
-        self.ids.set(ids);
+        let mut id = self.next_id.get();
+        if id == self.ids_end.get() {
+            let block = crate::runtime::id_block();
+            id = block.start;
+            self.ids_end.set(block.end);
+        }
+        self.next_id.set(id + 1);
         id
     }
 
@@ -224,10 +226,10 @@ impl Worker {
         let wait = match (shared.any_fresh(), self.patience()) {
             (false, patience) => patience,
             (true, Wait::Forever) if self.respite.get() != 0 => {
-                Wait::AtMost(Duration::from_nanos(RESPITE))
+                Wait::AtMost(Duration::from_nanos(fresh::RESPITE))
             }
             (true, Wait::AtMost(patience)) if self.respite.get() != 0 => {
-                Wait::AtMost(patience.min(Duration::from_nanos(RESPITE)))
+                Wait::AtMost(patience.min(Duration::from_nanos(fresh::RESPITE)))
             }
             (true, _) => Wait::No,
         };
@@ -352,103 +354,6 @@ impl Worker {
         }
     }
 
-    #[inline(never)]
-    /// Gives a new fiber its stack and its home. False if it ended instead.
-    fn start(&self, fiber: NonNull<Header>) -> bool {
-        // SAFETY: taken from its queue, so ours.
-        let header = unsafe { fiber.as_ref() };
-        if self.stopping.get() {
-            // `entry` only drops the closure: on the fiber's own stack, as that may wait.
-            header.raised.set(true);
-        }
-        let taken = match header.meta.as_ref().and_then(|meta| meta.stack_size) {
-            None => self.stacks().take(),
-            Some(size) => self.stacks().take_sized(size),
-        };
-        let stack = match taken {
-            Ok(stack) => {
-                self.shared.stack_back();
-                stack
-            }
-            Err(error) => {
-                self.shared.no_stack(&error);
-                // SAFETY: as above.
-                unsafe { fiber::abort_unstarted(fiber, Box::new(error)) };
-                self.finish(fiber);
-                return false;
-            }
-        };
-        if let Some(name) = header.meta.as_ref().and_then(|meta| meta.name.as_deref()) {
-            // SAFETY: the name lives in the header, which outlives the run.
-            unsafe { stack.set_label(name.as_ptr(), name.len()) };
-        }
-        if header.home.load(Relaxed).is_null() {
-            self.note(header, fiber::settle(header, self.post));
-        }
-        header.started.set(true);
-        // SAFETY: coro 1: the header outlives the run; `entry` catches every unwinding.
-        let context = unsafe { Context::new(stack, fiber::entry, fiber.as_ptr().cast()) };
-        // SAFETY: the context is the home worker's.
-        unsafe { (*header.context.get()).write(context) };
-        self.link(header);
-        true
-    }
-
-    #[inline(never)]
-    /// The fiber's code has returned: its stack goes back, its joiner is woken.
-    fn end(&self, fiber: NonNull<Header>) {
-        // SAFETY: the runtime's reference is given up in `finish`.
-        let header = unsafe { fiber.as_ref() };
-        header.state.set(State::Ended);
-        // SAFETY: the context is the home worker's; it has returned, and is not looked at again.
-        let stack = unsafe { (*header.context.get()).assume_init_mut().reclaim() };
-        self.stacks().give(stack);
-        self.shared.stack_back();
-        self.unlink(header);
-        self.finish(fiber);
-    }
-
-    fn finish(&self, fiber: NonNull<Header>) {
-        // SAFETY: the runtime's reference is ours, and the result is stored.
-        unsafe { fiber::finish(fiber, Some(self)) };
-    }
-
-    /// Whether a fiber lives here.
-    pub(crate) fn is_home_of(&self, fiber: NonNull<Header>) -> bool {
-        // SAFETY: the caller knows the fiber to be alive.
-        ptr::eq(unsafe { fiber.as_ref() }.home.load(Relaxed), self.post)
-    }
-
-    fn link(&self, header: &Header) {
-        let first = self.fibers.replace(header);
-        header.next.set(first);
-        header.prev.set(ptr::null());
-        // SAFETY: fibers on the list are alive.
-        if let Some(first) = unsafe { first.as_ref() } {
-            first.prev.set(header);
-        }
-        self.set_live(self.live.get() + 1);
-    }
-
-    fn unlink(&self, header: &Header) {
-        // SAFETY: fibers on the list are alive.
-        unsafe {
-            match header.prev.get().as_ref() {
-                Some(prev) => prev.next.set(header.next.get()),
-                None => self.fibers.set(header.next.get()),
-            }
-            if let Some(next) = header.next.get().as_ref() {
-                next.prev.set(header.prev.get());
-            }
-        }
-        self.set_live(self.live.get() - 1);
-    }
-
-    fn set_live(&self, live: usize) {
-        self.live.set(live);
-        self.shared.loads[self.index].live.store(live, Relaxed);
-    }
-
     // ---- what fibers call -----------------------------------------------------------------------
 
     /// Applies signals to a fiber of this worker.
@@ -545,106 +450,6 @@ impl Worker {
     pub(crate) unsafe fn arm(&self, timer: NonNull<Timer>) {
         // SAFETY: the caller's promise.
         unsafe { self.wheel().insert(timer) };
-    }
-
-    // ---- fibers that have not run ---------------------------------------------------------------
-
-    /// Queues a new fiber here, where any worker may take it.
-    pub(crate) fn push_fresh(&self, fiber: NonNull<Header>) {
-        self.fresh.push(Fresh(fiber));
-        if self.shared.posts.len() > 1
-            && let Some(other) = self.shared.idle.notify()
-        {
-            self.shared.posts[other].wake();
-        }
-    }
-
-    /// Started fibers and new ones that wait here.
-    pub(crate) fn load(&self) -> usize {
-        self.live.get() + self.fresh.len()
-    }
-
-    fn has_fresh(&self) -> bool {
-        !self.fresh.is_empty() || self.shared.loads[self.index].mailed.load(Relaxed) > 0
-    }
-
-    #[inline]
-    fn take_fresh(&self) -> Option<NonNull<Header>> {
-        let mine = if self.fresh.is_empty() { None } else { self.fresh.pop() };
-        let taken = mine.map(|Fresh(fiber)| fiber).or_else(|| self.shared.take_mail(self.index));
-        if taken.is_some() && self.searching.get() {
-            // As in `run`.
-            self.stop_searching();
-        }
-        taken
-    }
-
-    /// A new fiber from another worker.
-    fn steal(&self) -> Option<NonNull<Header>> {
-        let shared = &*self.shared;
-        let count = shared.posts.len();
-        let since = self.respite.replace(0);
-        let now = self.driver().now();
-        (1..count).map(|step| (self.index + step) % count).find_map(|victim| {
-            let theirs = shared.load_of(victim);
-            if self.live.get() > theirs + theirs / 8 + 2
-                && (since == 0 || now - since < RESPITE)
-                && shared.has_fresh(victim)
-            {
-                self.respite.set(if since == 0 { now } else { since });
-                return None;
-            }
-            shared.take_mail(victim).or_else(|| {
-                loop {
-                    match shared.stealers[victim].steal_batch_and_pop(&self.fresh) {
-                        deque::Steal::Success(Fresh(fiber)) => return Some(fiber),
-                        deque::Steal::Empty => return None,
-                        deque::Steal::Retry => {}
-                    }
-                }
-            })
-        })
-    }
-
-    // ---- the end --------------------------------------------------------------------------------
-
-    /// The runtime stops: cancel what there is. True once nothing is left, on any worker: until then
-    /// a fiber elsewhere may send one here and wait for it.
-    ///
-    /// What comes from a thread outside when all workers have drained is let go by `Shared`'s drop.
-    fn stop_round(&self) -> bool {
-        if !self.stopping.replace(true) {
-            self.for_each_fiber(|fiber, _| self.apply(fiber, remote::CANCEL));
-        }
-        let shared = &*self.shared;
-        let drained = self.live.get() == 0
-            && self.ready().is_empty()
-            && !self.has_fresh()
-            && self.post.inbox.is_empty();
-        if drained != self.drained.replace(drained) {
-            if !drained {
-                shared.drained.fetch_sub(1, AcqRel);
-            } else if shared.drained.fetch_add(1, AcqRel) + 1 == shared.posts.len() {
-                shared.wake_all();
-            }
-        }
-        // Acquire: whoever ends after the others sees all that they did.
-        let all = drained && shared.drained.load(Acquire) == shared.posts.len();
-        if all && self.searching.replace(false) {
-            // A searcher that left without a word would keep the others from searching.
-            shared.idle.found();
-        }
-        all
-    }
-
-    /// Calls `f`, which must not end any, with each started fiber.
-    fn for_each_fiber(&self, f: impl Fn(NonNull<Header>, &Header)) {
-        let mut fiber = self.fibers.get();
-        // SAFETY: fibers on the list are alive, and `f` changes no links.
-        while let Some(header) = unsafe { fiber.as_ref() } {
-            fiber = header.next.get();
-            f(NonNull::from(header), header);
-        }
     }
 }
 

@@ -1,0 +1,145 @@
+//! The fibers of a worker: their start, their end, and the list of those in between.
+
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use bast_coro::Context;
+
+use super::Worker;
+use crate::fiber::{self, Header, State};
+use crate::remote;
+
+impl Worker {
+    /// Gives a new fiber its stack and its home. False if it ended instead.
+    #[inline(never)]
+    pub(super) fn start(&self, fiber: NonNull<Header>) -> bool {
+        // SAFETY: taken from its queue, so ours.
+        let header = unsafe { fiber.as_ref() };
+        if self.stopping.get() {
+            // `entry` only drops the closure: on the fiber's own stack, as that may wait.
+            header.raised.set(true);
+        }
+        let taken = match header.meta.as_ref().and_then(|meta| meta.stack_size) {
+            None => self.stacks().take(),
+            Some(size) => self.stacks().take_sized(size),
+        };
+        let stack = match taken {
+            Ok(stack) => stack,
+            Err(error) => {
+                self.shared.no_stack(&error);
+                // SAFETY: as above.
+                unsafe { fiber::abort_unstarted(fiber, Box::new(error)) };
+                self.finish(fiber);
+                return false;
+            }
+        };
+        if let Some(name) = header.meta.as_ref().and_then(|meta| meta.name.as_deref()) {
+            // SAFETY: the name lives in the header, which outlives the run.
+            unsafe { stack.set_label(name.as_ptr(), name.len()) };
+        }
+        if header.home.load(Relaxed).is_null() {
+            self.note(header, fiber::settle(header, self.post));
+        }
+        header.started.set(true);
+        // SAFETY: coro 1: the header outlives the run; `entry` catches every unwinding.
+        let context = unsafe { Context::new(stack, fiber::entry, fiber.as_ptr().cast()) };
+        // SAFETY: the context is the home worker's.
+        unsafe { (*header.context.get()).write(context) };
+        self.link(header);
+        true
+    }
+
+    /// The fiber's code has returned: its stack goes back, its joiner is woken.
+    #[inline(never)]
+    pub(super) fn end(&self, fiber: NonNull<Header>) {
+        // SAFETY: the runtime's reference is given up in `finish`.
+        let header = unsafe { fiber.as_ref() };
+        header.state.set(State::Ended);
+        // SAFETY: the context is the home worker's; it has returned, and is not looked at again.
+        let stack = unsafe { (*header.context.get()).assume_init_mut().reclaim() };
+        self.stacks().give(stack);
+        self.shared.stack_back();
+        self.unlink(header);
+        self.finish(fiber);
+    }
+
+    pub(super) fn finish(&self, fiber: NonNull<Header>) {
+        // SAFETY: the runtime's reference is ours, and the result is stored.
+        unsafe { fiber::finish(fiber, Some(self)) };
+    }
+
+    /// Whether a fiber lives here.
+    pub(crate) fn is_home_of(&self, fiber: NonNull<Header>) -> bool {
+        // SAFETY: the caller knows the fiber to be alive.
+        ptr::eq(unsafe { fiber.as_ref() }.home.load(Relaxed), self.post)
+    }
+
+    pub(super) fn link(&self, header: &Header) {
+        let first = self.fibers.replace(header);
+        header.next.set(first);
+        header.prev.set(ptr::null());
+        // SAFETY: fibers on the list are alive.
+        if let Some(first) = unsafe { first.as_ref() } {
+            first.prev.set(header);
+        }
+        self.set_live(self.live.get() + 1);
+    }
+
+    pub(super) fn unlink(&self, header: &Header) {
+        // SAFETY: fibers on the list are alive.
+        unsafe {
+            match header.prev.get().as_ref() {
+                Some(prev) => prev.next.set(header.next.get()),
+                None => self.fibers.set(header.next.get()),
+            }
+            if let Some(next) = header.next.get().as_ref() {
+                next.prev.set(header.prev.get());
+            }
+        }
+        self.set_live(self.live.get() - 1);
+    }
+
+    pub(super) fn set_live(&self, live: usize) {
+        self.live.set(live);
+        self.shared.loads[self.index].live.store(live, Relaxed);
+    }
+
+    /// The runtime stops: cancel what there is. True once nothing is left, on any worker: until then
+    /// a fiber elsewhere may send one here and wait for it.
+    ///
+    /// What comes from a thread outside when all workers have drained is let go by `Shared`'s drop.
+    pub(super) fn stop_round(&self) -> bool {
+        if !self.stopping.replace(true) {
+            self.for_each_fiber(|fiber, _| self.apply(fiber, remote::CANCEL));
+        }
+        let shared = &*self.shared;
+        let drained = self.live.get() == 0
+            && self.ready().is_empty()
+            && !self.has_fresh()
+            && self.post.inbox.is_empty();
+        if drained != self.drained.replace(drained) {
+            if !drained {
+                shared.drained.fetch_sub(1, AcqRel);
+            } else if shared.drained.fetch_add(1, AcqRel) + 1 == shared.posts.len() {
+                shared.wake_all();
+            }
+        }
+        // Acquire: whoever ends after the others sees all that they did.
+        let all = drained && shared.drained.load(Acquire) == shared.posts.len();
+        if all && self.searching.replace(false) {
+            // A searcher that left without a word would keep the others from searching.
+            shared.idle.found();
+        }
+        all
+    }
+
+    /// Calls `f`, which must not end any, with each started fiber.
+    pub(super) fn for_each_fiber(&self, f: impl Fn(NonNull<Header>, &Header)) {
+        let mut fiber = self.fibers.get();
+        // SAFETY: fibers on the list are alive, and `f` changes no links.
+        while let Some(header) = unsafe { fiber.as_ref() } {
+            fiber = header.next.get();
+            f(NonNull::from(header), header);
+        }
+    }
+}
