@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   call ──done──▶ outcome
-//!    ▲  └─EAGAIN─▶ poll(2) ──time is up──▶ ETIMEDOUT
+//!    ▲  └─EAGAIN─▶ poll(2) ──time is up──▶ TIMED_OUT
 //!    └────ready──────┘
 //! ```
 
@@ -14,7 +14,7 @@ use crate::sys::{self, Mode};
 use crate::{Op, Outcome};
 
 /// Performs `op` and waits for it, at most until `deadline` if it waits for a peer (an operation on a
-/// file takes the time it takes). After the deadline the outcome is `ETIMEDOUT`.
+/// file takes the time it takes). After the deadline the outcome is [`Outcome::TIMED_OUT`].
 ///
 /// # Safety
 /// Contract io 1 for the time of the call: all memory that the operation names is valid.
@@ -56,13 +56,13 @@ unsafe fn until_done(op: &Op, mode: Mode, deadline: Option<Instant>) -> Outcome 
             // A local socket's full backlog makes `connect` say EAGAIN, and nothing announces room.
             // The socket is non-blocking, else the call had waited.
             if !nap(deadline) {
-                return Outcome::from_errno(libc::ETIMEDOUT);
+                return Outcome::TIMED_OUT;
             }
             continue;
         }
         for (handle, interest) in op.gates().into_iter().flatten() {
             if !wait_ready(handle.raw(), interest, deadline) {
-                return Outcome::from_errno(libc::ETIMEDOUT);
+                return Outcome::TIMED_OUT;
             }
         }
     }
@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(execute(&listen, None), Outcome(0));
             assert!(is_nonblocking(&listener));
             let start = Instant::now();
-            assert!(execute(&accept, soon()).is_errno(libc::ETIMEDOUT));
+            assert!(execute(&accept, soon()) == Outcome::TIMED_OUT);
             assert!(start.elapsed() >= Duration::from_millis(40));
             let thread = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(30));
@@ -138,7 +138,7 @@ mod tests {
             let recv = Op::Recv { handle, buf, len: 8, flags: 0 };
             let impatient = Op::Recv { handle, buf, len: 8, flags: libc::MSG_DONTWAIT };
             assert!(execute(&impatient, None).is_errno(libc::EAGAIN));
-            assert!(execute(&recv, soon()).is_errno(libc::ETIMEDOUT));
+            assert!(execute(&recv, soon()) == Outcome::TIMED_OUT);
             assert_eq!(execute(&recv, None), Outcome(4));
             thread.join().expect("client");
             assert_eq!(execute(&recv, soon()), Outcome(0));
@@ -155,6 +155,6 @@ mod tests {
         let op = Op::Send { handle: ours.as_ref(), buf: big.as_ptr(), len: big.len(), flags: 0 };
         // SAFETY: io 1: the buffer outlives the calls.
         let last = std::iter::repeat_with(|| unsafe { execute(&op, soon()) }).find(|o| o.0 < 0);
-        assert_eq!(last, Some(Outcome::from_errno(libc::ETIMEDOUT)));
+        assert_eq!(last, Some(Outcome::TIMED_OUT));
     }
 }

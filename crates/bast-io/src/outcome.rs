@@ -16,8 +16,10 @@ impl Outcome {
     /// The operation was cancelled before it did anything.
     pub const CANCELLED: Outcome = Outcome(-libc::ECANCELED);
 
-    /// The operation was given up because its time had passed.
-    pub const TIMED_OUT: Outcome = Outcome(-libc::ETIMEDOUT);
+    /// The operation was given up because the caller's time had passed. No kernel says this, so it is
+    /// told apart from the `ETIMEDOUT` of a connection that has died of silence; as an
+    /// [`io::Error`](Outcome::into_result) both are `TimedOut`.
+    pub const TIMED_OUT: Outcome = Outcome(i32::MIN);
 
     /// The operation would have to wait, and is not allowed to.
     pub const WOULD_BLOCK: Outcome = Outcome(-libc::EAGAIN);
@@ -47,6 +49,9 @@ impl Outcome {
     /// # Errors
     /// The operation's own.
     pub fn into_result(self) -> io::Result<usize> {
-        usize::try_from(self.0).map_err(|_| io::Error::from_raw_os_error(-self.0))
+        usize::try_from(self.0).map_err(|_| match self {
+            Outcome::TIMED_OUT => io::Error::from_raw_os_error(libc::ETIMEDOUT),
+            Outcome(negated) => io::Error::from_raw_os_error(-negated),
+        })
     }
 }

@@ -24,7 +24,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Release};
 use std::thread;
 
-use bast_coro::{Context, Suspender};
+use bast_coro::{Context, Stack, Suspender};
 use bast_io::Record;
 
 use crate::cancel::Cancelled;
@@ -97,11 +97,11 @@ pub(crate) struct Header {
 }
 
 struct VTable {
-    /// Runs the closure on the fiber's stack and stores the result.
-    run: unsafe fn(NonNull<Header>),
+    /// What the fiber's stack runs first: the closure, whose result it stores.
+    run: unsafe fn(&Suspender, *mut ()),
     /// Drops the closure unrun and stores `Err(payload)`.
     abort: unsafe fn(NonNull<Header>, Box<dyn Any + Send>),
-    /// Moves the result to the address given.
+    /// Moves the result to the address given, and gives up the joiner's reference.
     take: unsafe fn(NonNull<Header>, *mut ()),
     /// Drops the result if it is still there.
     discard: unsafe fn(NonNull<Header>),
@@ -187,14 +187,22 @@ unsafe fn slot<'a, F, T>(header: NonNull<Header>) -> &'a mut Slot<F, T> {
     unsafe { &mut *header.cast::<Fiber<F, T>>().as_ref().slot.get() }
 }
 
-unsafe fn run<F: FnOnce() -> T, T>(header: NonNull<Header>) {
-    // SAFETY: until the end the slot belongs to the fiber. The closure is moved out without a trace,
-    // as nobody looks at the slot before the result is in it.
+unsafe fn run<F: FnOnce() -> T, T>(suspender: &Suspender, arg: *mut ()) {
+    // SAFETY: `arg` is the header of a fiber that has not run, and this stack is its own; the
+    // runtime's reference outlives the run. Until the end the slot belongs to the fiber; the closure
+    // is moved out without a trace, as nobody looks at the slot before the result is in it.
     unsafe {
+        let header = NonNull::new_unchecked(arg.cast::<Header>());
+        let fiber = header.as_ref();
+        fiber.suspender.set(suspender);
+        if fiber.raised.get() {
+            // Cancelled before it could begin: the runtime stops.
+            return abort::<F, T>(header, Box::new(Cancelled::new()));
+        }
         let slot: *mut Slot<F, T> = slot::<F, T>(header);
         let Slot::Closure(f) = slot.read() else { unreachable!("a fiber runs once") };
         let result = catch_unwind(AssertUnwindSafe(f));
-        if header.as_ref().lifecycle.is_detached() {
+        if fiber.lifecycle.is_detached() {
             slot.write(Slot::Empty);
             // Nobody will ask. Drop it here, where a destructor may suspend.
             drop_quietly(result);
@@ -215,10 +223,15 @@ unsafe fn abort<F, T>(header: NonNull<Header>, payload: Box<dyn Any + Send>) {
 unsafe fn take<F, T>(header: NonNull<Header>, to: *mut ()) {
     // SAFETY: the fiber is done and the caller is its joiner; `to` is a place for a result.
     unsafe {
-        let Slot::Result(result) = std::mem::replace(slot::<F, T>(header), Slot::Empty) else {
+        let slot: *mut Slot<F, T> = slot::<F, T>(header);
+        let Slot::Result(result) = slot.read() else {
             unreachable!("a fiber that has ended with a handle alive has a result");
         };
+        slot.write(Slot::Empty);
         to.cast::<thread::Result<T>>().write(result);
+        if header.as_ref().lifecycle.release() {
+            free::<F, T>(header);
+        }
     }
 }
 
@@ -248,21 +261,18 @@ fn drop_quietly<V>(value: V) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(ManuallyDrop::into_inner(value))));
 }
 
-/// What a fiber's stack runs first.
+/// Prepares a new fiber's stack to run it.
 ///
 /// # Safety
-/// `arg` is the header of a fiber that has not run, and this stack is its own.
-pub(crate) unsafe fn entry(suspender: &Suspender, arg: *mut ()) {
-    // SAFETY: the caller's promise; the runtime's reference outlives the run.
+/// The fiber has not run, and the caller is its home worker.
+#[inline]
+pub(crate) unsafe fn mount(header: NonNull<Header>, stack: Stack) {
+    // SAFETY: coro 1: the header outlives the run, and the context stays in it; `run` catches every
+    // unwinding; the context is the home worker's.
     unsafe {
-        let header = NonNull::new_unchecked(arg.cast::<Header>());
         let fiber = header.as_ref();
-        fiber.suspender.set(suspender);
-        if fiber.raised.get() {
-            // Cancelled before it could begin: the runtime stops.
-            return (fiber.vtable.abort)(header, Box::new(Cancelled::new()));
-        }
-        (fiber.vtable.run)(header);
+        let context = Context::new(stack, fiber.vtable.run, header.as_ptr().cast());
+        (*fiber.context.get()).write(context);
     }
 }
 
@@ -360,10 +370,10 @@ pub(crate) unsafe fn finish(header: NonNull<Header>, here: Option<&Worker>) {
     }
 }
 
-/// The result.
+/// The result, for the joiner, whose reference goes.
 ///
 /// # Safety
-/// The fiber is done, its result is a `T` and has not been taken.
+/// The fiber is done, its result is a `T` and has not been taken; the reference is the caller's.
 pub(crate) unsafe fn take_result<T>(header: NonNull<Header>) -> thread::Result<T> {
     let mut result = std::mem::MaybeUninit::<thread::Result<T>>::uninit();
     // SAFETY: the caller's promise; `take` writes the whole result.

@@ -53,13 +53,8 @@ impl<T> JoinHandle<T> {
     pub fn join(self) -> thread::Result<T> {
         wait(self.header());
         let handle = ManuallyDrop::new(self);
-        // SAFETY: it is done; the handle is consumed, so the result is taken once. Its reference goes
-        // after that.
-        unsafe {
-            let result = fiber::take_result(handle.header);
-            fiber::release(handle.header);
-            result
-        }
+        // SAFETY: it is done; the handle is consumed, so the result is taken once.
+        unsafe { fiber::take_result(handle.header) }
     }
 
     /// Whether the fiber has ended: then `join` does not wait.

@@ -55,7 +55,7 @@ impl Drop for Alarm<'_> {
 
 /// Runs an operation and waits until it has completed: the fiber parks, a plain thread blocks.
 ///
-/// After `timeout` the operation is cancelled; the outcome is then `ETIMEDOUT`, or the real one if
+/// After `timeout` the operation is cancelled; the outcome is then [`Outcome::TIMED_OUT`], or the real one if
 /// the operation won the race. If the fiber is cancelled, so is the operation, and once it has
 /// completed this unwinds with [`Cancelled`](crate::Cancelled); an operation that won that race gives
 /// its real outcome, and the next suspension point unwinds.

@@ -417,7 +417,7 @@ impl Worker {
         if unwinding {
             self.unwinding.suspend();
         }
-        // SAFETY: set by `entry` before any code of the fiber ran; it lives on the fiber's stack.
+        // SAFETY: set before any code of the fiber ran; it lives on the fiber's stack.
         unsafe { &*header.suspender.get() }.suspend();
         if unwinding {
             self.unwinding.resume();

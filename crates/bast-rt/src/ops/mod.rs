@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use bast_io::{Handle, Kind, Op, Outcome};
 
-use crate::{Instant, perform};
+use crate::perform;
 
 pub use bast_io::Stat;
 pub use bast_io::addr::family;
@@ -69,14 +69,11 @@ unsafe fn waiting(op: Op, timeout: Option<Duration>) -> io::Result<usize> {
 /// # Safety
 /// As [`perform`].
 unsafe fn limited(op: Op, timeout: Duration) -> io::Result<usize> {
-    let start = Instant::now();
     // SAFETY: the caller's promise.
-    let outcome = unsafe { perform(op, Some(timeout)) };
-    // A connection that has died of silence says ETIMEDOUT as well. It is told apart by the clock.
-    if outcome == Outcome::TIMED_OUT && start.elapsed() >= timeout {
-        return Outcome::WOULD_BLOCK.into_result();
+    match unsafe { perform(op, Some(timeout)) } {
+        Outcome::TIMED_OUT => Outcome::WOULD_BLOCK.into_result(),
+        outcome => outcome.into_result(),
     }
-    outcome.into_result()
 }
 
 /// # Safety

@@ -3,8 +3,6 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use bast_coro::Context;
-
 use super::Worker;
 use crate::fiber::{self, Header, State};
 use crate::remote;
@@ -16,7 +14,7 @@ impl Worker {
         // SAFETY: taken from its queue, so ours.
         let header = unsafe { fiber.as_ref() };
         if self.stopping.get() {
-            // `entry` only drops the closure: on the fiber's own stack, as that may wait.
+            // It only drops the closure: on the fiber's own stack, as that may wait.
             header.raised.set(true);
         }
         let taken = match header.meta.as_ref().and_then(|meta| meta.stack_size) {
@@ -41,10 +39,8 @@ impl Worker {
             self.note(header, fiber::settle(header, self.post));
         }
         header.started.set(true);
-        // SAFETY: coro 1: the header outlives the run; `entry` catches every unwinding.
-        let context = unsafe { Context::new(stack, fiber::entry, fiber.as_ptr().cast()) };
-        // SAFETY: the context is the home worker's.
-        unsafe { (*header.context.get()).write(context) };
+        // SAFETY: new, and this is its home.
+        unsafe { fiber::mount(fiber, stack) };
         self.link(header);
         true
     }
