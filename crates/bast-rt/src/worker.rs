@@ -49,7 +49,7 @@ const STARTS: i32 = 16;
 /// How far ahead in the ready queue stacks are prefetched.
 const AHEAD: usize = 6;
 /// How many cache lines of its innermost frames.
-const FRAME_LINES: usize = 4;
+const FRAME_LINES: usize = 2;
 
 /// A worker.
 pub(crate) struct Worker {
