@@ -324,15 +324,6 @@ pub(crate) unsafe fn discard_posted(header: NonNull<Header>) {
 pub(crate) unsafe fn finish(header: NonNull<Header>, here: Option<&Worker>) {
     // SAFETY: the runtime's reference is still there.
     let fiber = unsafe { header.as_ref() };
-    if let Some(worker) = here
-        && fiber.lifecycle.finish_local()
-    {
-        // SAFETY: the joiner lives on this worker, so it waits.
-        if let Some(Waiter::Fiber(joiner)) = unsafe { *fiber.waiter.get() } {
-            worker.wake(joiner);
-        }
-        return;
-    }
     let last = match fiber.lifecycle.begin_finish() {
         Finish::Done { last } => last,
         Finish::Detached => {

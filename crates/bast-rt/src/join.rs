@@ -111,8 +111,7 @@ fn wait(target: &Header) {
     cancel::check(worker, me);
     // SAFETY: as above.
     unsafe { *target.waiter.get() = Some(Waiter::Fiber(NonNull::from(me))) };
-    let local = worker.is_home_of(NonNull::from(target)) && target.lifecycle.register_local();
-    if !local && !target.lifecycle.register() {
+    if !target.lifecycle.register() {
         return;
     }
     while !target.lifecycle.is_done() {

@@ -21,24 +21,18 @@
 //! yet, but will. So the finisher may take a reference to the joiner between TAKEN and DONE: the joiner
 //! cannot go away before DONE.
 //!
-//! LOCAL is the short cut for a joiner on the fiber's own worker. If there are just two references, the
-//! runtime's and that of the handle, which is in the joiner's hands, then nobody but this one thread can
-//! reach the word: a third reference could only be made from one of the two. So it needs no
-//! read-modify-write, neither to register nor, if the word is still the same at the end, to finish.
-//!
 //! Ordering: the result is written before `finish` (Release) and read after `is_done` (Acquire). The
 //! waiter is written before `register` (Release) and read after `begin_finish` (Acquire). The last
 //! reference is dropped with an Acquire on the way out, as in `Arc`.
 
 use crate::shim::AtomicUsize;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 const DONE: usize = 1;
 const WAITER: usize = 2;
 const TAKEN: usize = 4;
 const DETACHED: usize = 8;
-const LOCAL: usize = 16;
-const REF: usize = 32;
+const REF: usize = 16;
 
 /// The word.
 pub(crate) struct Lifecycle {
@@ -103,34 +97,11 @@ impl Lifecycle {
         false
     }
 
-    /// [`register`](Lifecycle::register) for a joiner on the fiber's own worker, if nobody else can
-    /// reach the word; otherwise nothing is done.
-    #[inline]
-    pub(crate) fn register_local(&self) -> bool {
-        let alone = self.word.load(Acquire) == 2 * REF;
-        if alone {
-            self.word.store((2 * REF) | WAITER | LOCAL, Relaxed);
-        }
-        alone
-    }
-
-    /// The whole end of a fiber whose joiner registered locally and is still all there is: true, and
-    /// the caller wakes the joiner, who has the last reference. Otherwise nothing is done.
-    #[inline]
-    pub(crate) fn finish_local(&self) -> bool {
-        let alone = self.word.load(Acquire) == (2 * REF) | WAITER | LOCAL;
-        if alone {
-            self.word.store(REF | DONE, Release);
-        }
-        alone
-    }
-
     /// Takes the announcement back; false if the finisher has taken it up: then DONE follows.
     pub(crate) fn unregister(&self) -> bool {
         let mut word = self.word.load(Relaxed);
         while word & (DONE | TAKEN) == 0 {
-            match self.word.compare_exchange_weak(word, word & !(WAITER | LOCAL), Acquire, Relaxed)
-            {
+            match self.word.compare_exchange_weak(word, word & !WAITER, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }

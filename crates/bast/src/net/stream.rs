@@ -84,8 +84,9 @@ pub(crate) struct Settings {
 ///
 /// # Differences from std
 /// * [`try_clone`](TcpStream::try_clone) shares the descriptor, its timeouts and its mode.
-/// * Reading and writing are suspension points: if the fiber is cancelled they unwind with
-///   [`Cancelled`](crate::Cancelled). Bytes that were received at the very same moment are then lost.
+/// * Reading and writing are suspension points: if the fiber is cancelled while it waits they unwind
+///   with [`Cancelled`](crate::Cancelled). What arrived at the very same moment is returned first, and
+///   the next suspension point unwinds.
 /// * A write to a connection that the peer has closed never raises SIGPIPE.
 pub struct TcpStream {
     shared: Arc<Shared>,
