@@ -24,8 +24,8 @@ pub(crate) const LINE: usize = 64;
 /// that 3 KiB of the top page are left for a sleeping fiber.
 ///
 /// Without, all tops are at the same place in their pages, and share the few sets of each cache
-/// that this place maps to. Measured, ns for a resume and suspend, coloured against plain, with
-/// `cargo run --release -p bast-coro --example switch_cost`:
+/// that this place maps to. Measured (with the portable switch), ns for a resume and suspend,
+/// coloured against plain, with `cargo run --release -p bast-coro --example switch_cost`:
 ///
 /// | coroutines | 1 | 10 | 100 | 10,000 | 100,000 |
 /// |---|---|---|---|---|---|

@@ -53,7 +53,9 @@ impl Lifecycle {
     /// Gives a reference up; true if it was the last: the caller frees the record.
     #[must_use]
     pub(crate) fn release(&self) -> bool {
-        // A sole owner needs no read-modify-write: nobody else is left who could change the word.
+        // A sole owner needs no read-modify-write: nobody else is left who could change the word. The one
+        // who retains without a reference, the finisher of a fiber that this one joins, does so only
+        // while this one waits, and then the runtime has a reference as well.
         let word = self.word.load(Acquire);
         if word & !(REF - 1) == REF {
             return true;
