@@ -40,4 +40,5 @@ pub use outcome::Outcome;
 pub use pool::Pool;
 pub use record::{Done, Record};
 pub use stat::Stat;
+pub use sys::prefetch;
 pub use waker::Waker;

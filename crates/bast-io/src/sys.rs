@@ -273,7 +273,7 @@ fn msghdr(iov: *const libc::iovec, count: u32) -> libc::msghdr {
 /// Asks the processor for a cache line that will be used soon. Records lie on stacks that have not
 /// been touched for a while, and the miss would cost more than the rest of handling a completion.
 #[inline]
-pub(crate) fn prefetch<T>(address: *const T) {
+pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint; any address will do.
     unsafe {

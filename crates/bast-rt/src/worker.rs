@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bast_coro::StackPool;
-use bast_io::{Done, Driver, Outcome, Record, Wait};
+use bast_io::{Done, Driver, Outcome, Record, Wait, prefetch};
 use crossbeam_deque as deque;
 
 use crate::fiber::{self, Header, State};
@@ -451,16 +451,4 @@ impl Worker {
         // SAFETY: the caller's promise.
         unsafe { self.wheel().insert(timer) };
     }
-}
-
-/// Asks the processor for a cache line that will be used soon.
-#[inline]
-fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; any address will do.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
