@@ -36,7 +36,7 @@ pub(crate) const ALL: &[Step] = &[
     },
     Step {
         name: "test",
-        about: "all tests; bast-rt and bast again on each driver, with 1 and 8 workers",
+        about: "all tests; bast-rt, bast-sync and bast again on each driver, with 1 and 8 workers",
         options: &[],
         run: test,
     },
@@ -118,7 +118,7 @@ fn test(_: &Context) -> Result<(), String> {
             // One of the four is compiled with optimisation, where races show that a debug build
             // is too slow for.
             let release = if (driver, workers) == ("uring", 8) { "--release" } else { "" };
-            Cmd::cargo("test -p bast-rt -p bast --lib --tests")
+            Cmd::cargo("test -p bast-rt -p bast-sync -p bast --lib --tests")
                 .args(release)
                 .env("BAST_DRIVER", driver)
                 .env("BAST_WORKERS", workers)
@@ -127,7 +127,7 @@ fn test(_: &Context) -> Result<(), String> {
     }
     // The simulator has one worker. It is not for what runs on plain threads, as the examples in the
     // documentation do: their sockets would be the kernel's, in another world than the fibers'.
-    Cmd::cargo("test -p bast --lib --tests").env("BAST_DRIVER", "sim").run()
+    Cmd::cargo("test -p bast-sync -p bast --lib --tests").env("BAST_DRIVER", "sim").run()
 }
 
 fn docs(_: &Context) -> Result<(), String> {
@@ -135,7 +135,7 @@ fn docs(_: &Context) -> Result<(), String> {
 }
 
 fn loom(context: &Context) -> Result<(), String> {
-    for package in ["bast-io", "bast-rt"] {
+    for package in ["bast-io", "bast-rt", "bast-sync"] {
         let output = Cmd::cargo("test --release --lib loom -p")
             .args(package)
             .env("RUSTFLAGS", "--cfg loom")
@@ -182,7 +182,7 @@ fn asan(context: &Context) -> Result<(), String> {
     let strict = "detect_leaks=1:detect_stack_use_after_return=1";
     let plain = "detect_leaks=1:detect_stack_use_after_return=0";
     for (packages, options) in
-        [(&["bast-coro", "bast-io", "bast"][..], strict), (&["bast-rt"], plain)]
+        [(&["bast-coro", "bast-io", "bast-sync", "bast"][..], strict), (&["bast-rt"], plain)]
     {
         let mut what = String::from("--lib --tests");
         for package in packages {

@@ -1,16 +1,33 @@
-//! Cancellation: an asynchronous request to end a fiber, delivered at its suspension points.
+//! Cancellation: asynchronous requests to unwind, delivered at a fiber's suspension points.
 //!
-//! GHC's asynchronous exceptions, made safe: the request only sets a mark on the fiber (through its
-//! home worker). The fiber's current or next suspension point first brings its kernel operation to its
-//! terminal completion (rt 5) and then unwinds with [`Cancelled`], by `resume_unwind`, so that no panic
-//! message is printed. It is delivered once. While the fiber unwinds, whatever the reason, and inside
-//! [`mask`], suspension points do not raise.
+//! GHC's asynchronous exceptions, made safe. There are two kinds of request: one for the whole fiber
+//! ([`JoinHandle::cancel`]), and one for a scope on its stack, up to whose frame it unwinds (module
+//! `interrupt`: timeouts, tokens). A request only leaves a mark. The current or next suspension point
+//! first brings its kernel operation to its terminal completion (rt 5) and then unwinds, by
+//! `resume_unwind`, so that no panic message is printed. Each request is delivered once. While the
+//! fiber unwinds, whatever the reason, and inside [`mask`], suspension points do not raise.
+//!
+//! `attention` is all that a suspension point looks at: false means that nothing is due. Whoever makes
+//! a request sets it, on the home worker; it is cleared by whoever has looked and found nothing.
+//!
+//! In a program compiled with `panic = "abort"` nothing can unwind. There suspension points that can
+//! return an error do so, as long as the request stands, and the others go on waiting (`sleep` returns
+//! early).
+//!
+//! [`JoinHandle::cancel`]: crate::JoinHandle::cancel
 
+use std::cell::Cell;
 use std::panic::resume_unwind;
+use std::ptr;
 
 use crate::fiber::Header;
+use crate::interrupt::{Interrupted, Scope};
+use crate::suspend;
 use crate::tls;
 use crate::worker::Worker;
+
+/// Whether requests can unwind in this program.
+pub(crate) const UNWINDS: bool = cfg!(panic = "unwind");
 
 /// The payload with which a cancelled fiber unwinds; `join` returns it as the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,35 +48,140 @@ impl std::fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// Whether a suspension point of the current fiber has to raise now.
-#[inline]
-pub(crate) fn is_due(worker: &Worker, header: &Header) -> bool {
-    header.cancel.get() && is_deliverable(worker, header)
+/// What a fiber, or a thread, has been asked to stop.
+#[repr(C)]
+pub(crate) struct Requests {
+    pub(crate) attention: Cell<bool>,
+    /// The whole of it is to end: asked for, and raised already.
+    pub(crate) cancel: Cell<bool>,
+    pub(crate) raised: Cell<bool>,
+    /// Whether it unwound at its last suspension, or has begun to since (see `unwinding`).
+    pub(crate) unwinding: Cell<bool>,
+    /// Depth of `mask`.
+    masks: Cell<u32>,
+    /// The scopes that it is in, innermost first.
+    pub(crate) scopes: Cell<*const Scope>,
 }
 
-#[cold]
-fn is_deliverable(worker: &Worker, header: &Header) -> bool {
-    !header.raised.get() && header.masks.get() == 0 && !worker.is_unwinding(header)
-}
+impl Requests {
+    pub(crate) const fn new() -> Requests {
+        Requests {
+            attention: Cell::new(false),
+            cancel: Cell::new(false),
+            raised: Cell::new(false),
+            unwinding: Cell::new(false),
+            masks: Cell::new(0),
+            scopes: Cell::new(ptr::null()),
+        }
+    }
 
-/// Raises if that is due.
-#[inline]
-pub(crate) fn check(worker: &Worker, header: &Header) {
-    if is_due(worker, header) {
-        raise(header);
+    /// The next moment at which the clock makes a scope due, on a plain thread.
+    pub(crate) fn clock(&self) -> Option<u64> {
+        let mut first = None;
+        let mut scope = self.scopes.get();
+        // SAFETY: as in `first`.
+        while let Some(this) = unsafe { scope.as_ref() } {
+            first = first.into_iter().chain(this.clock()).min();
+            scope = this.parent;
+        }
+        first
+    }
+
+    /// The request that is to be delivered first: the one that unwinds furthest.
+    fn first(&self) -> Option<Cause> {
+        if self.cancel.get() && !self.raised.get() {
+            return Some(Cause::Cancel);
+        }
+        let mut found = None;
+        let mut scope = self.scopes.get();
+        // SAFETY: a scope is on this fiber's or thread's stack, and leaves the list before its frame goes.
+        while let Some(this) = unsafe { scope.as_ref() } {
+            if this.is_due() {
+                found = Some(Cause::Scope(scope));
+            }
+            scope = this.parent;
+        }
+        found
     }
 }
 
-/// Unwinds the fiber.
+/// A request that is due.
+#[derive(Clone, Copy)]
+pub(crate) enum Cause {
+    Cancel,
+    Scope(*const Scope),
+}
+
+impl Cause {
+    /// Whether it is a timeout.
+    pub(crate) fn is_time(self) -> bool {
+        match self {
+            Cause::Cancel => false,
+            // SAFETY: of this fiber's list; the frame is still there, as this has not unwound.
+            Cause::Scope(scope) => unsafe { &*scope }.is_time(),
+        }
+    }
+}
+
+/// What a suspension point of the current fiber has to raise now.
+#[inline(always)]
+pub(crate) fn due(worker: &Worker, header: &Header) -> Option<Cause> {
+    if header.requests.attention.get() { look(worker, header) } else { None }
+}
+
 #[cold]
-pub(crate) fn raise(header: &Header) -> ! {
-    header.raised.set(true);
-    header.unwinding.set(true);
-    resume_unwind(Box::new(Cancelled::new()))
+fn look(worker: &Worker, header: &Header) -> Option<Cause> {
+    let requests = &header.requests;
+    if requests.masks.get() != 0 || worker.is_unwinding(header) {
+        return None;
+    }
+    let first = requests.first();
+    requests.attention.set(first.is_some());
+    first
+}
+
+/// As [`due`], for a plain thread, which nobody tells to look.
+pub(crate) fn due_on_thread(requests: &Requests) -> Option<Cause> {
+    if requests.scopes.get().is_null() || requests.masks.get() != 0 || std::thread::panicking() {
+        return None;
+    }
+    requests.first()
+}
+
+/// Raises if that is due.
+#[inline(always)]
+pub(crate) fn check(worker: &Worker, header: &Header) {
+    if header.requests.attention.get() {
+        check_slowly(worker, header);
+    }
+}
+
+#[cold]
+fn check_slowly(worker: &Worker, header: &Header) {
+    if UNWINDS && let Some(cause) = look(worker, header) {
+        raise(&header.requests, cause);
+    }
+}
+
+/// Unwinds the fiber or thread.
+#[cold]
+pub(crate) fn raise(requests: &Requests, cause: Cause) -> ! {
+    requests.unwinding.set(true);
+    match cause {
+        Cause::Cancel => {
+            requests.raised.set(true);
+            resume_unwind(Box::new(Cancelled::new()))
+        }
+        Cause::Scope(scope) => {
+            // SAFETY: as in `first`.
+            unsafe { &*scope }.raised.set(true);
+            resume_unwind(Box::new(Interrupted::new(scope)))
+        }
+    }
 }
 
 /// Runs `f` with cancellation held off: a request that arrives meanwhile is delivered at the first
-/// suspension point after `f`. Outside a fiber it just calls `f`.
+/// suspension point after `f`. So are timeouts around it; those begun inside `f` are held off as well.
 ///
 /// ```
 /// let done = bast_rt::spawn(|| bast_rt::mask(|| {
@@ -69,17 +191,23 @@ pub(crate) fn raise(header: &Header) -> ! {
 /// assert!(done.join().unwrap());
 /// ```
 pub fn mask<R>(f: impl FnOnce() -> R) -> R {
-    struct Unmask<'a>(&'a Header);
+    struct Unmask<'a>(&'a Requests);
     impl Drop for Unmask<'_> {
         fn drop(&mut self) {
             self.0.masks.set(self.0.masks.get() - 1);
         }
     }
 
-    let Some(fiber) = tls::worker().and_then(|worker| worker.current()) else { return f() };
-    // SAFETY: the current fiber outlives this frame, which is on its stack.
-    let header = unsafe { fiber.as_ref() };
-    header.masks.set(header.masks.get() + 1);
-    let _unmask = Unmask(header);
+    let requests = mine();
+    requests.masks.set(requests.masks.get() + 1);
+    let _unmask = Unmask(requests);
     f()
+}
+
+/// The requests to the calling fiber, or to the thread outside fibers.
+pub(crate) fn mine<'a>() -> &'a Requests {
+    match suspend::current() {
+        Some((_, header)) => &header.requests,
+        None => tls::requests(),
+    }
 }

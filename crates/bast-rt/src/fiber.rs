@@ -19,7 +19,7 @@
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Release};
 use std::thread;
@@ -27,7 +27,7 @@ use std::thread;
 use bast_coro::{Context, Stack, Suspender};
 use bast_io::Record;
 
-use crate::cancel::Cancelled;
+use crate::cancel::{Cancelled, Requests};
 use crate::inbox::Node;
 use crate::lifecycle::{Finish, Lifecycle};
 use crate::parker::Waiter;
@@ -36,6 +36,7 @@ use crate::records;
 use crate::remote::Remote;
 use crate::runtime::id_block;
 use crate::tls;
+use crate::wait::Reason;
 use crate::worker::Worker;
 
 /// Where a fiber is.
@@ -72,19 +73,17 @@ pub(crate) struct Header {
     pub(crate) started: Cell<bool>,
     /// The user's unpark token.
     pub(crate) token: Cell<bool>,
-    /// Cancellation: asked for, and raised already.
-    pub(crate) cancel: Cell<bool>,
-    pub(crate) raised: Cell<bool>,
-    /// Whether it unwound at its last suspension, or has begun to since (see `unwinding`).
-    pub(crate) unwinding: Cell<bool>,
-    /// Depth of `mask`.
-    pub(crate) masks: Cell<u32>,
+    /// Since when it has been parked, in ticks of the worker's coarse clock.
+    pub(crate) since: Cell<u32>,
+    pub(crate) requests: Requests,
 
     /// Initialised by the start.
     pub(crate) context: UnsafeCell<MaybeUninit<Context>>,
     pub(crate) suspender: Cell<*const Suspender>,
     /// The operation that the fiber waits for; the worker clears it at the completion.
     pub(crate) blocked_on: Cell<Option<NonNull<Record>>>,
+    /// What it waits for, if that is no operation; on its stack.
+    pub(crate) waiting: Cell<*const Reason<'static>>,
     /// The home worker's list of started fibers.
     pub(crate) next: Cell<*const Header>,
     pub(crate) prev: Cell<*const Header>,
@@ -94,6 +93,8 @@ pub(crate) struct Header {
     vtable: &'static VTable,
     pub(crate) id: u64,
     pub(crate) meta: Option<Box<Meta>>,
+    /// Where it was spawned.
+    pub(crate) site: &'static Location<'static>,
 }
 
 struct VTable {
@@ -135,6 +136,7 @@ pub(crate) fn create<F, T>(
     f: F,
     worker: Option<&Worker>,
     meta: Option<Box<Meta>>,
+    site: &'static Location<'static>,
 ) -> NonNull<Header>
 where
     F: FnOnce() -> T,
@@ -152,13 +154,12 @@ where
                 state: Cell::new(State::New),
                 started: Cell::new(false),
                 token: Cell::new(false),
-                cancel: Cell::new(false),
-                raised: Cell::new(false),
-                unwinding: Cell::new(false),
-                masks: Cell::new(0),
+                since: Cell::new(0),
+                requests: Requests::new(),
                 context: UnsafeCell::new(MaybeUninit::uninit()),
                 suspender: Cell::new(ptr::null()),
                 blocked_on: Cell::new(None),
+                waiting: Cell::new(ptr::null()),
                 next: Cell::new(ptr::null()),
                 prev: Cell::new(ptr::null()),
                 waiter: UnsafeCell::new(None),
@@ -173,6 +174,7 @@ where
                 },
                 id,
                 meta,
+                site,
             },
             slot: UnsafeCell::new(Slot::Closure(f)),
         });
@@ -195,7 +197,7 @@ unsafe fn run<F: FnOnce() -> T, T>(suspender: &Suspender, arg: *mut ()) {
         let header = NonNull::new_unchecked(arg.cast::<Header>());
         let fiber = header.as_ref();
         fiber.suspender.set(suspender);
-        if fiber.raised.get() {
+        if fiber.requests.raised.get() {
             // Cancelled before it could begin: the runtime stops.
             return abort::<F, T>(header, Box::new(Cancelled::new()));
         }

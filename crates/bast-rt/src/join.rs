@@ -6,14 +6,15 @@ use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::thread;
 
-use crate::cancel;
 use crate::fiber::{self, Header};
 use crate::parker::{Unparker, Waiter};
 use crate::remote;
 use crate::suspend;
 use crate::tls;
+use crate::wait::{self, Parked, Reason};
 
 /// Same as [`std::thread::JoinHandle`], for a fiber. Dropping it detaches the fiber.
 pub struct JoinHandle<T> {
@@ -96,31 +97,29 @@ fn wait(target: &Header) {
     if target.lifecycle.is_done() {
         return;
     }
-    let Some((worker, me)) = suspend::current() else {
-        let parker = tls::parker();
+    assert!(
+        suspend::current().is_none_or(|(_, me)| !std::ptr::eq(target, me)),
+        "a fiber cannot join itself"
+    );
+    let holder = AtomicU64::new(target.id);
+    let reason = Reason::new("JoinHandle::join", target).held_by(&holder);
+    wait::wait(&reason, None, |wait| {
         // SAFETY: nobody else joins, and without WAITER the cell is the joiner's.
-        unsafe { *target.waiter.get() = Some(Waiter::Thread(NonNull::from(&*parker))) };
-        if target.lifecycle.register() {
-            while !target.lifecycle.is_done() {
-                parker.wait();
+        unsafe { *target.waiter.get() = Some(wait.waiter().0) };
+        if !target.lifecycle.register() {
+            return;
+        }
+        while !target.lifecycle.is_done() {
+            match wait.park() {
+                Parked::Look | Parked::TimedOut => {}
+                // Leave only if the finisher has not taken notice of us (module `lifecycle`).
+                Parked::Interrupted(interruption) if target.lifecycle.unregister() => {
+                    interruption.raise()
+                }
+                Parked::Interrupted(_) => thread::yield_now(),
             }
         }
-        return;
-    };
-    assert!(!std::ptr::eq(target, me), "a fiber cannot join itself");
-    cancel::check(worker, me);
-    // SAFETY: as above.
-    unsafe { *target.waiter.get() = Some(Waiter::Fiber(NonNull::from(me))) };
-    if !target.lifecycle.register() {
-        return;
-    }
-    while !target.lifecycle.is_done() {
-        worker.park(me);
-        // Leave only if the finisher has not taken notice of us (module `lifecycle`).
-        if cancel::is_due(worker, me) && target.lifecycle.unregister() {
-            cancel::raise(me);
-        }
-    }
+    });
 }
 
 /// A fiber's identity, unique in the process. Same as [`std::thread::ThreadId`].
@@ -156,6 +155,14 @@ impl Fiber {
     #[inline]
     pub fn unpark(&self) {
         self.who.unpark();
+    }
+
+    /// As [`JoinHandle::cancel`]. A fiber may cancel itself: its next suspension point unwinds. Does nothing to a
+    /// plain thread.
+    pub fn cancel(&self) {
+        if let Waiter::Fiber(header) = self.who.waiter() {
+            fiber::signal(header, remote::CANCEL);
+        }
     }
 
     /// The fiber's identity.

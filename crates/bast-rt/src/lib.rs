@@ -16,6 +16,8 @@ mod idle;
 #[allow(unsafe_code)]
 mod inbox;
 #[allow(unsafe_code)]
+mod interrupt;
+#[allow(unsafe_code)]
 mod join;
 mod lifecycle;
 #[cfg(all(test, loom))]
@@ -47,6 +49,8 @@ mod time;
 mod tls;
 mod unwinding;
 #[allow(unsafe_code)]
+pub mod wait;
+#[allow(unsafe_code)]
 mod wheel;
 #[allow(unsafe_code)]
 mod worker;
@@ -55,6 +59,7 @@ pub use bast_coro::StackError;
 pub use bast_io::DriverKind;
 pub use cancel::{Cancelled, mask};
 pub use config::StackGuards;
+pub use interrupt::{Elapsed, Interrupted, deadline, interruptible, timeout};
 pub use join::{Fiber, FiberId, JoinHandle, current};
 pub use runtime::{Runtime, RuntimeBuilder, StillRunning};
 pub use scope::{Scope, ScopedJoinHandle, scope};

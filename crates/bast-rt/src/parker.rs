@@ -5,7 +5,7 @@
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::fiber::Header;
 use crate::remote;
@@ -43,12 +43,21 @@ impl ThreadParker {
         self.name.as_deref()
     }
 
-    /// Blocks until `wake`.
-    pub(crate) fn wait(&self) {
-        let mut tokens = self.lock();
-        while !tokens.woken {
-            tokens = self.changed.wait(tokens).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Blocks until `wake`, or for `timeout`.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+        let tokens = self.lock();
+        let mut tokens = match timeout {
+            None => self
+                .changed
+                .wait_while(tokens, |tokens| !tokens.woken)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(timeout) => {
+                self.changed
+                    .wait_timeout_while(tokens, timeout, |tokens| !tokens.woken)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
+            }
+        };
         tokens.woken = false;
     }
 
@@ -90,7 +99,7 @@ impl ThreadParker {
 
 /// Who waits for something: a fiber or a thread. Borrowed: whoever holds it must know that the waiter
 /// is still there, or [`retain`](Waiter::retain) it while it knows.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiter {
     Fiber(NonNull<Header>),
     Thread(NonNull<ThreadParker>),

@@ -37,6 +37,8 @@ pub(crate) const UNPARK: u8 = 2;
 pub(crate) const CANCEL: u8 = 4;
 /// The fiber has a home.
 const HOMED: u8 = 8;
+/// A flag of one of its scopes was set.
+pub(crate) const LOOK: u8 = 16;
 
 /// The word.
 pub(crate) struct Remote {

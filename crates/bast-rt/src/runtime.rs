@@ -179,6 +179,7 @@ impl Runtime {
     ///
     /// # Panics
     /// With the panic of `f`.
+    #[track_caller]
     pub fn run<F, T>(&self, f: F) -> T
     where
         F: FnOnce() -> T + Send,
@@ -191,6 +192,7 @@ impl Runtime {
     }
 
     /// Same as [`spawn`](crate::spawn), on this runtime.
+    #[track_caller]
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,

@@ -22,10 +22,10 @@ use std::thread;
 
 use crate::cancel;
 use crate::join::{self, Fiber, JoinHandle};
-use crate::parker::{Unparker, Waiter};
+use crate::parker::Unparker;
 use crate::spawn::Builder;
-use crate::suspend;
 use crate::unwinding;
+use crate::wait::{self, Reason};
 
 struct Data {
     /// Packets that are left.
@@ -35,15 +35,14 @@ struct Data {
 }
 
 impl Data {
+    /// Not to be interrupted: the caller has masked that.
     fn wait(&self) {
-        while self.running.load(Acquire) != 0 {
-            match (self.parent.waiter(), suspend::current()) {
-                (Waiter::Fiber(_), Some((worker, me))) => worker.park(me),
-                // SAFETY: `parent` keeps it alive.
-                (Waiter::Thread(parker), _) => unsafe { parker.as_ref() }.wait(),
-                (Waiter::Fiber(_), None) => unreachable!("a scope ends where it began"),
+        static SCOPE: Reason<'_> = Reason::plain("scope");
+        wait::wait(&SCOPE, None, |wait| {
+            while self.running.load(Acquire) != 0 {
+                let _ = wait.park();
             }
-        }
+        });
     }
 }
 
@@ -97,6 +96,7 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Panics
     /// If no fiber can be started.
+    #[track_caller]
     pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -105,6 +105,7 @@ impl<'scope> Scope<'scope, '_> {
         self.start(Builder::new(), f).expect("failed to spawn a fiber")
     }
 
+    #[track_caller]
     pub(crate) fn start<F, T>(
         &'scope self,
         builder: Builder,

@@ -1,6 +1,7 @@
 //! Starting fibers.
 
 use std::io;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use crate::worker::Worker;
 /// let answer = bast_rt::spawn(|| 6 * 7);
 /// assert_eq!(answer.join().unwrap(), 42);
 /// ```
+#[track_caller]
 pub fn spawn<F, T>(f: F) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -40,6 +42,7 @@ where
 ///
 /// # Panics
 /// Outside a fiber: a plain thread has no worker.
+#[track_caller]
 pub fn spawn_local<F, T>(f: F) -> JoinHandle<T>
 where
     F: FnOnce() -> T + 'static,
@@ -50,6 +53,7 @@ where
 
 /// # Safety
 /// What `f` and `T` borrow outlives the fiber.
+#[track_caller]
 pub(crate) unsafe fn spawn_here<F, T>(f: F, meta: Option<Box<Meta>>) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send,
@@ -65,6 +69,7 @@ where
 ///
 /// # Safety
 /// What `f` and `T` borrow outlives the fiber.
+#[track_caller]
 pub(crate) unsafe fn spawn_on<F, T>(
     shared: &Arc<Shared>,
     f: F,
@@ -79,6 +84,7 @@ where
     unsafe { place_new(shared, worker, f, meta) }
 }
 
+#[track_caller]
 unsafe fn place_new<F: FnOnce() -> T, T>(
     shared: &Shared,
     worker: Option<&Worker>,
@@ -90,6 +96,7 @@ unsafe fn place_new<F: FnOnce() -> T, T>(
     handle
 }
 
+#[track_caller]
 fn make<F, T>(
     f: F,
     worker: Option<&Worker>,
@@ -98,7 +105,7 @@ fn make<F, T>(
 where
     F: FnOnce() -> T,
 {
-    let header = fiber::create(f, worker, meta);
+    let header = fiber::create(f, worker, meta, Location::caller());
     // SAFETY: `create` made one reference for the handle, and the result is a `T`.
     (header, unsafe { JoinHandle::new(header) })
 }
@@ -148,6 +155,7 @@ impl Builder {
     /// # Errors
     /// `InvalidInput` for a stack size or worker that cannot be had; `OutOfMemory` while no stacks can
     /// be had, with the number of fibers reached and the limit that was hit.
+    #[track_caller]
     pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -161,6 +169,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`spawn`](Builder::spawn).
+    #[track_caller]
     pub fn spawn_scoped<'scope, F, T>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -175,6 +184,7 @@ impl Builder {
 
     /// # Safety
     /// What `f` and `T` borrow outlives the fiber.
+    #[track_caller]
     pub(crate) unsafe fn spawn_unchecked<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send,
@@ -203,6 +213,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`spawn`](Builder::spawn); `InvalidInput` outside a fiber or with a worker set.
+    #[track_caller]
     pub fn spawn_local<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + 'static,

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant as StdInstant};
 
 use bast_io::{Op, Outcome, Record, blocking};
 
-use crate::cancel;
+use crate::cancel::{self, Cause};
 use crate::fiber::Header;
 use crate::time::Instant;
 use crate::tls;
 use crate::unwinding;
+use crate::wait::{self, Parked, Reason};
 use crate::wheel::Timer;
 use crate::worker::Worker;
 
@@ -26,7 +27,7 @@ pub(crate) fn current<'a>() -> Option<(&'a Worker, &'a Header)> {
 }
 
 /// A timer armed for the current fiber; leaving the scope disarms it, also by unwinding.
-struct Alarm<'a> {
+pub(crate) struct Alarm<'a> {
     worker: &'a Worker,
     timer: NonNull<Timer>,
 }
@@ -34,13 +35,15 @@ struct Alarm<'a> {
 impl<'a> Alarm<'a> {
     /// # Safety
     /// `timer` stays where it is while the alarm exists, and is touched through it only.
-    unsafe fn arm(worker: &'a Worker, timer: NonNull<Timer>) -> Alarm<'a> {
+    #[inline]
+    pub(crate) unsafe fn arm(worker: &'a Worker, timer: NonNull<Timer>) -> Alarm<'a> {
         // SAFETY: the caller's promise; dropping the alarm removes it.
         unsafe { worker.arm(timer) };
         Alarm { worker, timer }
     }
 
-    fn fired(&self) -> bool {
+    #[inline]
+    pub(crate) fn fired(&self) -> bool {
         // SAFETY: the timer outlives the alarm; only this thread touches it.
         unsafe { (*self.timer.as_ptr()).fired }
     }
@@ -56,9 +59,10 @@ impl Drop for Alarm<'_> {
 /// Runs an operation and waits until it has completed: the fiber parks, a plain thread blocks.
 ///
 /// After `timeout` the operation is cancelled; the outcome is then [`Outcome::TIMED_OUT`], or the real one if
-/// the operation won the race. If the fiber is cancelled, so is the operation, and once it has
-/// completed this unwinds with [`Cancelled`](crate::Cancelled); an operation that won that race gives
-/// its real outcome, and the next suspension point unwinds.
+/// the operation won the race. If the fiber is cancelled, or a [`timeout`](crate::timeout()) around it runs
+/// out, so is the operation, and once it has completed this unwinds; an operation that won that race
+/// gives its real outcome, and the next suspension point unwinds. (With `panic = "abort"` the outcome is
+/// [`Outcome::CANCELLED`] or `TIMED_OUT`, now and for each further operation.)
 ///
 /// Whatever happens, it returns or unwinds only after the kernel has let go of the operation's memory
 /// (contract rt 5). That is why borrowed buffers are enough.
@@ -68,11 +72,12 @@ impl Drop for Alarm<'_> {
 #[inline]
 pub unsafe fn perform(op: Op, timeout: Option<Duration>) -> Outcome {
     let Some((worker, header)) = current() else {
-        let deadline = timeout.and_then(|timeout| StdInstant::now().checked_add(timeout));
-        // SAFETY: the caller's promise; the call blocks until it is over.
-        return unsafe { blocking::execute(&op, deadline) };
+        // SAFETY: the caller's promise.
+        return unsafe { perform_on_thread(&op, timeout) };
     };
-    cancel::check(worker, header);
+    if let Some(cause) = cancel::due(worker, header) {
+        return interrupted(header, cause);
+    }
     let mut record = Record::new(op, std::ptr::from_ref(header).cast_mut().cast());
     let record = NonNull::from(&mut record);
     // SAFETY: io 1: the record stays on this stack until it has completed, as `wait` waits for that;
@@ -85,6 +90,35 @@ pub unsafe fn perform(op: Op, timeout: Option<Duration>) -> Outcome {
         // SAFETY: submitted and pending.
         None => unsafe { wait(worker, header, record, timeout) },
     }
+}
+
+/// An operation that was not begun, or was given up, because of a request.
+#[cold]
+fn interrupted(header: &Header, cause: Cause) -> Outcome {
+    if cancel::UNWINDS {
+        cancel::raise(&header.requests, cause);
+    }
+    if cause.is_time() { Outcome::TIMED_OUT } else { Outcome::CANCELLED }
+}
+
+/// # Safety
+/// As [`perform`].
+unsafe fn perform_on_thread(op: &Op, timeout: Option<Duration>) -> Outcome {
+    wait::check();
+    let requests = tls::requests();
+    let deadline = timeout.and_then(|timeout| StdInstant::now().checked_add(timeout));
+    let Some(scope) = requests.clock() else {
+        // SAFETY: the caller's promise; the call blocks until it is over.
+        return unsafe { blocking::execute(op, deadline) };
+    };
+    let left = Duration::from_nanos(scope.saturating_sub(Instant::now().0));
+    let scope = StdInstant::now().checked_add(left);
+    // SAFETY: as above.
+    let outcome = unsafe { blocking::execute(op, deadline.into_iter().chain(scope).min()) };
+    if outcome == Outcome::TIMED_OUT {
+        wait::check();
+    }
+    outcome
 }
 
 /// # Safety
@@ -104,7 +138,7 @@ unsafe fn wait(
         unsafe { Alarm::arm(worker, NonNull::from(&mut timer)) }
     });
     let mut asked = false;
-    let mut cancelled = false;
+    let mut cause = None;
     let mut timed_out = false;
     while header.blocked_on.get().is_some() {
         worker.park(header);
@@ -112,8 +146,8 @@ unsafe fn wait(
             break;
         }
         timed_out |= alarm.as_ref().is_some_and(Alarm::fired);
-        cancelled |= cancel::is_due(worker, header);
-        if (timed_out || cancelled) && !asked {
+        cause = cause.or_else(|| cancel::due(worker, header));
+        if (timed_out || cause.is_some()) && !asked {
             asked = true;
             // SAFETY: `blocked_on` says that it is pending.
             unsafe { worker.driver().cancel(record) };
@@ -124,8 +158,10 @@ unsafe fn wait(
     let outcome = unsafe { record.as_ref() }.outcome();
     // An operation that won the race has its real result (io 2): bytes that have been taken, a handle.
     // It goes to the caller, and the next suspension point raises.
-    if cancelled && outcome == Outcome::CANCELLED {
-        cancel::raise(header);
+    if outcome == Outcome::CANCELLED
+        && let Some(cause) = cause
+    {
+        return interrupted(header, cause);
     }
     if timed_out && outcome == Outcome::CANCELLED {
         return Outcome::TIMED_OUT;
@@ -192,7 +228,10 @@ where
 #[inline(always)]
 pub fn yield_now() {
     match current() {
-        None => std::thread::yield_now(),
+        None => {
+            wait::check();
+            std::thread::yield_now();
+        }
         Some((worker, header)) => {
             cancel::check(worker, header);
             worker.yield_now(header);
@@ -206,34 +245,32 @@ pub fn yield_now() {
 /// It never returns early; under load it may return late by what the other fibers of the worker take,
 /// and by the timers' resolution of 16 µs. A duration of zero only yields.
 pub fn sleep(duration: Duration) {
+    if duration.is_zero() {
+        return yield_now();
+    }
     match current() {
-        None => std::thread::sleep(duration),
-        Some(_) if duration.is_zero() => yield_now(),
-        Some((worker, _)) => sleep_to(after(worker.driver().now(), duration)),
+        None if tls::requests().scopes.get().is_null() => std::thread::sleep(duration),
+        _ => sleep_to(Instant(after(Instant::now().0, duration))),
     }
 }
 
 /// Sleeps until the deadline; one that has passed only yields.
 pub fn sleep_until(deadline: Instant) {
-    match current() {
-        None => std::thread::sleep(deadline.saturating_duration_since(Instant::now())),
-        Some((worker, _)) if deadline.0 <= worker.driver().now() => yield_now(),
-        Some(_) => sleep_to(deadline.0),
-    }
+    if deadline <= Instant::now() { yield_now() } else { sleep_to(deadline) }
 }
 
-fn sleep_to(deadline: u64) {
-    let Some((worker, header)) = current() else {
-        return;
-    };
-    cancel::check(worker, header);
-    let mut timer = Timer::new(deadline, std::ptr::from_ref(header).cast());
-    // SAFETY: the timer is not moved or named again before the alarm goes.
-    let alarm = unsafe { Alarm::arm(worker, NonNull::from(&mut timer)) };
-    while !alarm.fired() {
-        worker.park(header);
-        cancel::check(worker, header);
-    }
+fn sleep_to(deadline: Instant) {
+    static SLEEP: Reason<'_> = Reason::plain("sleep");
+    wait::wait(&SLEEP, Some(deadline), |wait| {
+        // Without unwinding a request ends the sleep early.
+        while cancel::UNWINDS || current().is_none_or(|(w, h)| cancel::due(w, h).is_none()) {
+            match wait.park() {
+                Parked::Look => {}
+                Parked::TimedOut => break,
+                Parked::Interrupted(interruption) => interruption.raise(),
+            }
+        }
+    });
 }
 
 /// Same as [`std::thread::park`], for the fiber: waits for [`Fiber::unpark`](crate::Fiber::unpark).
@@ -245,11 +282,24 @@ pub fn park() {
         None => tls::parker().park(None),
         Some((worker, header)) => {
             cancel::check(worker, header);
+            header.waiting.set(&raw const PARK);
+            let _done = Done(header);
             while !header.token.replace(false) {
                 worker.park(header);
                 cancel::check(worker, header);
             }
         }
+    }
+}
+
+static PARK: Reason<'_> = Reason::plain("park");
+
+/// The end of a wait, also by unwinding.
+pub(crate) struct Done<'a>(pub(crate) &'a Header);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.set(std::ptr::null());
     }
 }
 
@@ -268,17 +318,19 @@ pub fn park_timeout(timeout: Duration) {
     if timeout.is_zero() {
         return yield_now();
     }
-    let deadline = after(worker.driver().now(), timeout);
-    let mut timer = Timer::new(deadline, std::ptr::from_ref(header).cast());
-    // SAFETY: the timer is not moved or named again before the alarm goes.
-    let alarm = unsafe { Alarm::arm(worker, NonNull::from(&mut timer)) };
-    while !header.token.replace(false) && !alarm.fired() {
-        worker.park(header);
-        cancel::check(worker, header);
-    }
+    let deadline = Instant(after(worker.driver().now(), timeout));
+    wait::wait(&PARK, Some(deadline), |wait| {
+        while !header.token.replace(false) {
+            match wait.park() {
+                Parked::Look => {}
+                Parked::TimedOut => break,
+                Parked::Interrupted(interruption) => interruption.raise(),
+            }
+        }
+    });
 }
 
 /// The clock reading `duration` after `now`; what does not fit is never.
-fn after(now: u64, duration: Duration) -> u64 {
+pub(crate) fn after(now: u64, duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).map_or(u64::MAX, |nanos| now.saturating_add(nanos))
 }

@@ -8,12 +8,15 @@ use std::cell::{Cell, OnceCell};
 use std::ptr;
 use std::sync::Arc;
 
+use crate::cancel::Requests;
 use crate::parker::ThreadParker;
 use crate::worker::Worker;
 
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
     static PARKER: OnceCell<Arc<ThreadParker>> = const { OnceCell::new() };
+    static REQUESTS: Requests = const { Requests::new() };
+    static RANDOM: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The worker that runs on this thread, if one does. It outlives everything that it runs.
@@ -37,4 +40,36 @@ pub(crate) fn parker() -> Arc<ThreadParker> {
     PARKER
         .try_with(|cell| cell.get_or_init(|| Arc::new(ThreadParker::new())).clone())
         .unwrap_or_else(|_| Arc::new(ThreadParker::new()))
+}
+
+/// The id of this thread, when it is not a worker.
+#[inline(never)]
+pub(crate) fn thread_id() -> u64 {
+    PARKER
+        .try_with(|cell| cell.get_or_init(|| Arc::new(ThreadParker::new())).id())
+        .unwrap_or(u64::MAX)
+}
+
+/// What this thread was asked to stop, when it is not a worker.
+#[inline(never)]
+pub(crate) fn requests<'a>() -> &'a Requests {
+    // SAFETY: without a destructor the variable lives as long as its thread, and `Requests` is not Sync:
+    // the reference does not leave it.
+    REQUESTS.with(|requests| unsafe { &*std::ptr::from_ref(requests) })
+}
+
+/// xorshift64*: Marsaglia, "Xorshift RNGs" (2003); Vigna (2014).
+#[inline(never)]
+pub(crate) fn random() -> u64 {
+    RANDOM.with(|state| {
+        let mut x = state.get();
+        if x == 0 {
+            x = std::ptr::from_ref(state).addr() as u64 | 1;
+        }
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        state.set(x);
+        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    })
 }

@@ -37,8 +37,9 @@ impl Unwinding {
     /// Whether the current fiber unwinds.
     #[cold]
     pub(crate) fn is(&self, header: &Header) -> bool {
-        let it_is = thread::panicking() && (self.suspended.get() == 0 || header.unwinding.get());
-        header.unwinding.set(it_is);
+        let it_is =
+            thread::panicking() && (self.suspended.get() == 0 || header.requests.unwinding.get());
+        header.requests.unwinding.set(it_is);
         it_is
     }
 
@@ -64,7 +65,7 @@ impl Unwinding {
 /// Goes on with a panic in the current fiber. The hook does not see that, so it is noted here.
 pub(crate) fn pass_on(payload: Box<dyn Any + Send>) -> ! {
     if let Some((_, header)) = suspend::current() {
-        header.unwinding.set(true);
+        header.requests.unwinding.set(true);
     }
     panic::resume_unwind(payload)
 }
@@ -80,7 +81,7 @@ pub(crate) fn watch_panics() {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if let Some((_, header)) = suspend::current() {
-                header.unwinding.set(true);
+                header.requests.unwinding.set(true);
                 if let Some(name) = header.meta.as_ref().and_then(|meta| meta.name.as_deref()) {
                     eprintln!("\nfiber '{name}' panicked:");
                 }

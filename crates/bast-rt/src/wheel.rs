@@ -35,13 +35,15 @@ pub(crate) struct Timer {
     pub(crate) owner: *const (),
     /// Set when it has gone off.
     pub(crate) fired: bool,
+    /// Whether it interrupts a scope.
+    pub(crate) interrupts: bool,
 }
 
 impl Timer {
     /// A timer for the clock reading `deadline` (ns). It never goes off early, and up to a tick late.
     pub(crate) fn new(deadline: u64, owner: *const ()) -> Timer {
         let tick = deadline.div_ceil(1 << TICK_BITS).min(MAX_TICK);
-        Timer { tick, next: None, prev: None, place: None, owner, fired: false }
+        Timer { tick, next: None, prev: None, place: None, owner, fired: false, interrupts: false }
     }
 }
 

@@ -48,6 +48,8 @@ const INLINE: i32 = 2;
 const STARTS: i32 = 16;
 /// How far ahead in the ready queue stacks are prefetched.
 const AHEAD: usize = 6;
+/// The coarse clock's units: 16.8 ms, so that 32 bits last for two years.
+pub(crate) const COARSE: u32 = 24;
 /// How many cache lines of its innermost frames.
 const FRAME_LINES: usize = 2;
 
@@ -66,6 +68,8 @@ pub(crate) struct Worker {
     fibers: Cell<*const Header>,
     live: Cell<usize>,
     credit: Cell<i32>,
+    /// The clock as it was at the last look, in units of 2^[`COARSE`] ns.
+    pub(crate) coarse: Cell<u32>,
     /// Whether this worker counts as a searcher in `idle`.
     searching: Cell<bool>,
     pub(crate) unwinding: Unwinding,
@@ -100,6 +104,7 @@ impl Worker {
             fibers: Cell::new(ptr::null()),
             live: Cell::new(0),
             credit: Cell::new(CREDIT),
+            coarse: Cell::new(0),
             searching: Cell::new(false),
             unwinding: Unwinding::default(),
             stopping: Cell::new(false),
@@ -178,7 +183,7 @@ impl Worker {
             self.expire_timers();
             if self.unwinding.take_over() {
                 self.for_each_fiber(|fiber, header| {
-                    if header.cancel.get() && !header.raised.get() {
+                    if header.requests.attention.get() {
                         self.wake(fiber);
                     }
                 });
@@ -288,14 +293,19 @@ impl Worker {
     }
 
     fn expire_timers(&self) {
+        let now = self.driver().now();
+        self.coarse.set((now >> COARSE) as u32);
         if self.wheel().is_empty() {
             return;
         }
-        let now = self.driver().now();
         self.wheel().expire(now, |timer| {
             // SAFETY: a linked timer is on the stack of the fiber that it wakes.
-            let owner = unsafe { timer.as_ref() }.owner.cast::<Header>().cast_mut();
-            if let Some(fiber) = NonNull::new(owner) {
+            let (owner, interrupts) = unsafe { (timer.as_ref().owner, timer.as_ref().interrupts) };
+            if let Some(fiber) = NonNull::new(owner.cast::<Header>().cast_mut()) {
+                if interrupts {
+                    // SAFETY: as above.
+                    unsafe { fiber.as_ref() }.requests.attention.set(true);
+                }
                 self.wake(fiber);
             }
         });
@@ -374,7 +384,10 @@ impl Worker {
             header.token.set(true);
         }
         if bits & remote::CANCEL != 0 {
-            header.cancel.set(true);
+            header.requests.cancel.set(true);
+        }
+        if bits & (remote::CANCEL | remote::LOOK) != 0 {
+            header.requests.attention.set(true);
         }
     }
 
@@ -401,6 +414,7 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn park(&self, header: &Header) {
         header.state.set(State::Parked);
+        header.since.set(self.coarse.get());
         self.switch_out(header);
     }
 
@@ -428,6 +442,15 @@ impl Worker {
     #[inline]
     pub(crate) fn spend_inline(&self, header: &Header) {
         self.spend(INLINE);
+        if self.credit.get() <= 0 {
+            self.yield_now(header);
+        }
+    }
+
+    /// The same for what takes no system call.
+    #[inline]
+    pub(crate) fn spend_one(&self, header: &Header) {
+        self.spend(1);
         if self.credit.get() <= 0 {
             self.yield_now(header);
         }

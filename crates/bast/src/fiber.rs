@@ -8,8 +8,9 @@
 
 #[doc(inline)]
 pub use bast_rt::{
-    Builder, Cancelled, Fiber, FiberId, JoinHandle, Scope, ScopedJoinHandle, current, mask, park,
-    park_timeout, scope, sleep, sleep_until, spawn, spawn_local, yield_now,
+    Builder, Cancelled, Elapsed, Fiber, FiberId, Interrupted, JoinHandle, Scope, ScopedJoinHandle,
+    current, deadline, mask, park, park_timeout, scope, sleep, sleep_until, spawn, spawn_local,
+    timeout, yield_now,
 };
 
 #[doc(inline)]

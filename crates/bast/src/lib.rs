@@ -6,12 +6,13 @@ pub mod net;
 #[allow(unsafe_code)]
 pub mod os;
 pub mod signal;
+pub mod sync;
 pub mod time;
 
 pub use fiber::{
-    Builder, Cancelled, Fiber, FiberId, JoinHandle, Scope, ScopedJoinHandle, available_parallelism,
-    blocking, current, mask, park, park_timeout, scope, sleep, sleep_until, spawn, spawn_local,
-    yield_now,
+    Builder, Cancelled, Elapsed, Fiber, FiberId, JoinHandle, Scope, ScopedJoinHandle,
+    available_parallelism, blocking, current, deadline, mask, park, park_timeout, scope, sleep,
+    sleep_until, spawn, spawn_local, timeout, yield_now,
 };
 
 pub use bast_rt::{DriverKind, Runtime, RuntimeBuilder, StackError, StackGuards, StillRunning};

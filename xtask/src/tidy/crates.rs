@@ -23,6 +23,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("bast-coro", &["corosensei", "libc", "windows-sys"], &[]),
     ("bast-io", &["io-uring", "libc", "windows-sys"], &["loom"]),
     ("bast-rt", &["bast-coro", "bast-io", "crossbeam-deque"], &["loom"]),
+    ("bast-sync", &["bast-rt"], &["loom"]),
     ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync"], &[]),
 ];
 

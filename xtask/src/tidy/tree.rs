@@ -73,7 +73,7 @@ impl Tree {
         add("LICENSE-APACHE", "Apache\n");
         add("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n\n- New.\n");
         add("README.md", "# bast\n\n```\ncargo test\n```\n");
-        for name in ["bast-coro", "bast-io", "bast-rt", "bast"] {
+        for name in ["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast"] {
             let path = format!("crates/{name}/src/lib.rs");
             add(&path, "//! A crate.\n\n#[allow(unsafe_code)]\nmod os;\nmod plain;\n");
             add(
@@ -110,6 +110,7 @@ impl Tree {
                 vec![edge("io-uring", None, None), edge("loom", None, Some("cfg(loom)"))],
             ),
             package("bast-rt", vec![edge("bast-coro", None, None), edge("bast-io", None, None)]),
+            package("bast-sync", vec![edge("bast-rt", None, None)]),
             package("bast", vec![edge("bast-rt", None, None)]),
             package("bast-examples", vec![edge("anything", None, None)]),
         ];

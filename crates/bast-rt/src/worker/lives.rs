@@ -15,7 +15,7 @@ impl Worker {
         let header = unsafe { fiber.as_ref() };
         if self.stopping.get() {
             // It only drops the closure: on the fiber's own stack, as that may wait.
-            header.raised.set(true);
+            header.requests.raised.set(true);
         }
         let taken = match header.meta.as_ref().and_then(|meta| meta.stack_size) {
             None => self.stacks().take(),
