@@ -97,13 +97,11 @@ fn wait(target: &Header) {
     if target.lifecycle.is_done() {
         return;
     }
-    assert!(
-        suspend::current().is_none_or(|(_, me)| !std::ptr::eq(target, me)),
-        "a fiber cannot join itself"
-    );
+    let who = suspend::current();
+    assert!(who.is_none_or(|(_, me)| !std::ptr::eq(target, me)), "a fiber cannot join itself");
     let holder = AtomicU64::new(target.id);
     let reason = Reason::new("JoinHandle::join", target).held_by(&holder);
-    wait::wait(&reason, None, |wait| {
+    wait::wait_as(who, &reason, None, |wait| {
         // SAFETY: nobody else joins, and without WAITER the cell is the joiner's.
         unsafe { *target.waiter.get() = Some(wait.waiter().0) };
         if !target.lifecycle.register() {

@@ -198,8 +198,19 @@ pub fn wait<R>(
     deadline: Option<Instant>,
     body: impl FnOnce(&Wait<'_>) -> R,
 ) -> R {
+    wait_as(suspend::current(), reason, deadline, body)
+}
+
+/// As [`wait`], by a caller that knows who it is.
+#[inline]
+pub(crate) fn wait_as<R>(
+    who: Option<(&Worker, &Header)>,
+    reason: &Reason<'_>,
+    deadline: Option<Instant>,
+    body: impl FnOnce(&Wait<'_>) -> R,
+) -> R {
     let deadline = deadline.map(|Instant(at)| at);
-    let Some((worker, header)) = suspend::current() else {
+    let Some((worker, header)) = who else {
         return body(&Wait { who: Who::Thread(tls::parker()), deadline });
     };
     header.waiting.set(ptr::from_ref(reason).cast());
