@@ -57,6 +57,12 @@ impl Barrier {
         Barrier { state: Lock::new(state), size }
     }
 
+    /// For the models (see `shim`).
+    #[cfg(all(test, loom))]
+    pub(crate) fn touch(&self) {
+        drop(self.state.lock());
+    }
+
     /// Same as [`std::sync::Barrier::wait`].
     ///
     /// # Cancellation

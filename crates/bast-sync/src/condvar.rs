@@ -153,8 +153,13 @@ impl Condvar {
 
     /// Same as [`std::sync::Condvar::notify_one`].
     pub fn notify_one(&self) {
+        self.notify();
+    }
+
+    /// Whether there was one.
+    pub(crate) fn notify(&self) -> bool {
         let wake = self.waiters.lock().release_one();
-        drop(wake);
+        wake.is_some()
     }
 
     /// Same as [`std::sync::Condvar::notify_all`].

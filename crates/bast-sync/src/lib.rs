@@ -18,6 +18,9 @@ mod lazy_lock;
 mod list;
 #[allow(unsafe_code)]
 mod lock;
+#[cfg(all(test, loom))]
+#[allow(unsafe_code)]
+mod loom_tests;
 #[allow(unsafe_code)]
 mod mutex;
 mod notify;

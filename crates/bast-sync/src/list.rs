@@ -53,7 +53,7 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     pub(crate) fn new(waiter: Waiter, shared: bool) -> Ticket {
-        Ticket { state: AtomicUsize::new(OPEN), waiter, shared }
+        Ticket { state: shim::ready(AtomicUsize::new(OPEN)), waiter, shared }
     }
 
     /// The arm that has been given its thing.

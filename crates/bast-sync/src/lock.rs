@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-use crate::shim::{self, AtomicBool, Watch};
+use crate::shim::{self, AtomicBool, Turn};
 
 const SPINS: u32 = 64;
 const YIELDS: u32 = 32;
@@ -23,7 +23,7 @@ const NAP: Duration = Duration::from_micros(50);
 pub(crate) struct Lock<T> {
     locked: AtomicBool,
     state: UnsafeCell<T>,
-    watch: Watch,
+    turn: Turn,
 }
 
 // SAFETY: the lock gives the state to one thread at a time.
@@ -33,15 +33,15 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
     pub(crate) const fn new(state: T) -> Lock<T> {
-        Lock { locked: AtomicBool::new(false), state: UnsafeCell::new(state), watch: Watch::new() }
+        Lock { locked: AtomicBool::new(false), state: UnsafeCell::new(state), turn: Turn::new() }
     }
 
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
+        self.turn.enter();
         if self.locked.swap(true, Acquire) {
             self.contend();
         }
-        self.watch.touch();
         Guard { lock: self }
     }
 
@@ -54,7 +54,7 @@ impl<T> Lock<T> {
                 tries = tries.saturating_add(1);
                 if tries < SPINS {
                     shim::spin_loop();
-                } else if tries < SPINS + YIELDS || cfg!(loom) {
+                } else if tries < SPINS + YIELDS {
                     shim::yield_now();
                 } else {
                     std::thread::sleep(NAP);
@@ -101,7 +101,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.watch.touch();
         self.lock.locked.store(false, Release);
+        self.lock.turn.leave();
     }
 }

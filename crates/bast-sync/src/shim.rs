@@ -4,7 +4,8 @@
 //! Under loom a waiter is a loom thread. The atomics there come into being when they are first used, so that
 //! `const fn new` is the same in both worlds; a model uses each of them once before it starts its threads
 //! (`drop(mutex.lock())`). A deadline is taken to pass at the first `park`: loom tries every order of that
-//! and whatever else happens. A [`Watch`] tells loom that the state under a lock is touched.
+//! and whatever else happens. Spinning is what loom cannot do, as it tries every length of it: the spin lock
+//! gets its [`Turn`] from a lock of loom's, and is itself not in question.
 
 #[cfg(not(loom))]
 mod real {
@@ -13,21 +14,30 @@ mod real {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
     pub(crate) use std::thread::yield_now;
 
-    pub(crate) struct Watch;
+    #[inline(always)]
+    pub(crate) fn ready(atomic: AtomicUsize) -> AtomicUsize {
+        atomic
+    }
 
-    impl Watch {
-        pub(crate) const fn new() -> Watch {
-            Watch
+    pub(crate) struct Turn;
+
+    #[allow(clippy::unused_self)]
+    impl Turn {
+        pub(crate) const fn new() -> Turn {
+            Turn
         }
 
         #[inline(always)]
-        #[allow(clippy::unused_self)]
-        pub(crate) fn touch(&self) {}
+        pub(crate) fn enter(&self) {}
+
+        #[inline(always)]
+        pub(crate) fn leave(&self) {}
     }
 }
 
 #[cfg(loom)]
 mod model {
+    use std::cell::UnsafeCell;
     use std::hash::{DefaultHasher, Hash, Hasher};
     use std::ops::Deref;
     use std::ptr::NonNull;
@@ -38,6 +48,7 @@ mod model {
 
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::thread::yield_now;
+    pub(crate) use std::sync::atomic::AtomicBool;
 
     macro_rules! atomics {
         ($($name:ident: $value:ty),*) => {$(
@@ -61,18 +72,40 @@ mod model {
             }
         )*};
     }
-    atomics!(AtomicBool: bool, AtomicU8: u8, AtomicUsize: usize);
+    atomics!(AtomicU8: u8, AtomicUsize: usize);
 
-    /// A cell without content whose accesses loom compares.
-    pub(crate) struct Watch(OnceLock<loom::cell::UnsafeCell<()>>);
+    /// For an atomic that no model can use before its threads do.
+    pub(crate) fn ready(atomic: AtomicUsize) -> AtomicUsize {
+        let _: &loom::sync::atomic::AtomicUsize = &atomic;
+        atomic
+    }
 
-    impl Watch {
-        pub(crate) const fn new() -> Watch {
-            Watch(OnceLock::new())
+    type Held = loom::sync::MutexGuard<'static, ()>;
+
+    /// What makes others wait until the spin lock is free.
+    pub(crate) struct Turn {
+        mutex: OnceLock<loom::sync::Mutex<()>>,
+        held: UnsafeCell<Option<Held>>,
+    }
+
+    impl Turn {
+        pub(crate) const fn new() -> Turn {
+            Turn { mutex: OnceLock::new(), held: UnsafeCell::new(None) }
         }
 
-        pub(crate) fn touch(&self) {
-            self.0.get_or_init(|| loom::cell::UnsafeCell::new(())).with_mut(|_| ());
+        pub(crate) fn enter(&self) {
+            let held = self.mutex.get_or_init(|| loom::sync::Mutex::new(())).lock().unwrap();
+            // SAFETY: the cell belongs to whoever holds the mutex, which stays where it is while it is held:
+            // the lock around it is borrowed.
+            unsafe {
+                *self.held.get() =
+                    Some(std::mem::transmute::<loom::sync::MutexGuard<'_, ()>, Held>(held))
+            };
+        }
+
+        pub(crate) fn leave(&self) {
+            // SAFETY: as above.
+            drop(unsafe { (*self.held.get()).take() });
         }
     }
 
