@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-use crate::shim::{self, AtomicBool};
+use crate::shim::{self, AtomicBool, Turn};
 
 const SPINS: u32 = 64;
 const YIELDS: u32 = 32;
@@ -23,6 +23,7 @@ const NAP: Duration = Duration::from_micros(50);
 pub(crate) struct Lock<T> {
     locked: AtomicBool,
     state: UnsafeCell<T>,
+    turn: Turn,
 }
 
 // SAFETY: the lock gives the state to one thread at a time.
@@ -31,18 +32,13 @@ unsafe impl<T: Send> Send for Lock<T> {}
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
-    #[cfg(not(loom))]
     pub(crate) const fn new(state: T) -> Lock<T> {
-        Lock { locked: AtomicBool::new(false), state: UnsafeCell::new(state) }
-    }
-
-    #[cfg(loom)]
-    pub(crate) fn new(state: T) -> Lock<T> {
-        Lock { locked: AtomicBool::new(false), state: UnsafeCell::new(state) }
+        Lock { locked: AtomicBool::new(false), state: UnsafeCell::new(state), turn: Turn::new() }
     }
 
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
+        self.turn.enter();
         if self.locked.swap(true, Acquire) {
             self.contend();
         }
@@ -58,7 +54,7 @@ impl<T> Lock<T> {
                 tries = tries.saturating_add(1);
                 if tries < SPINS {
                     shim::spin_loop();
-                } else if tries < SPINS + YIELDS || cfg!(loom) {
+                } else if tries < SPINS + YIELDS {
                     shim::yield_now();
                 } else {
                     std::thread::sleep(NAP);
@@ -106,5 +102,6 @@ impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.lock.locked.store(false, Release);
+        self.lock.turn.leave();
     }
 }

@@ -77,6 +77,10 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
 #[allow(unused_imports)]
 pub(crate) mod on_std {
     pub(crate) use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use std::sync::{
+        Barrier, Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, RwLock, RwLockReadGuard,
+        RwLockWriteGuard,
+    };
     pub(crate) use std::thread::{
         Builder, JoinHandle, ThreadId as Id, available_parallelism, current, park, park_timeout,
         scope, sleep, spawn, yield_now,
@@ -104,6 +108,10 @@ pub(crate) mod on_std {
 #[allow(unused_imports)]
 pub(crate) mod on_bast {
     pub(crate) use bast::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use bast::sync::{
+        Barrier, Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, RwLock, RwLockReadGuard,
+        RwLockWriteGuard,
+    };
     pub(crate) use bast::time::Instant;
     pub(crate) use bast::{
         Builder, FiberId as Id, JoinHandle, available_parallelism, current, park, park_timeout,

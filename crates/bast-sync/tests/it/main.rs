@@ -1,0 +1,13 @@
+//! What std's types cannot do, and what std does not have: the tests of bast-sync that have no twin.
+//!
+//! `BAST_DRIVER` and `BAST_WORKERS` say on what they run; `support` has the runtimes.
+
+mod condvar;
+mod mixed;
+mod mutex;
+mod once;
+mod poison;
+mod rwlock;
+mod semaphore;
+mod support;
+mod waiting;
