@@ -7,9 +7,20 @@
 //! Reading order: `lock`, `list`, `mutex` (the smallest user of both), then what you are interested in.
 
 #[allow(unsafe_code)]
+pub mod broadcast;
+#[allow(unsafe_code)]
 mod list;
 #[allow(unsafe_code)]
 mod lock;
+mod mvar;
+#[allow(unsafe_code)]
+pub mod oneshot;
+#[allow(unsafe_code)]
+mod place;
 mod shim;
+#[allow(unsafe_code)]
+pub mod watch;
+
+pub use mvar::MVar;
 
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};

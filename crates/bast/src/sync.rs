@@ -3,3 +3,5 @@
 
 #[doc(no_inline)]
 pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
+
+pub use bast_sync::{MVar, broadcast, oneshot, watch};
