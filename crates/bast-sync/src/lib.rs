@@ -9,18 +9,25 @@
 #[allow(unsafe_code)]
 pub mod broadcast;
 #[allow(unsafe_code)]
+mod channel;
+#[allow(unsafe_code)]
 mod list;
 #[allow(unsafe_code)]
 mod lock;
+pub mod mpmc;
+#[allow(unsafe_code)]
+pub mod mpsc;
 mod mvar;
 #[allow(unsafe_code)]
 pub mod oneshot;
+mod pace;
 #[allow(unsafe_code)]
 mod place;
+#[allow(unsafe_code)]
+pub mod select;
 mod shim;
 #[allow(unsafe_code)]
 pub mod watch;
 
 pub use mvar::MVar;
-
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
