@@ -27,8 +27,9 @@ use bast_rt::wait::{self, Reason};
 pub use std::sync::mpsc::SendError;
 
 use crate::list::{List, wait_in};
-use crate::lock::Lock;
+use crate::lock::{Guard, Lock};
 use crate::place::after;
+use crate::select::{Place as Arm, Seat};
 
 struct State<T> {
     ring: VecDeque<Message<T>>,
@@ -47,11 +48,65 @@ struct Message<T> {
 }
 
 /// What a receiver finds.
-enum Found<T> {
+pub(crate) enum Found<T> {
     Message(Arc<T>),
     Lagged(u64),
     Nothing,
     Closed,
+}
+
+impl<T> Found<T> {
+    /// What `recv` returns.
+    pub(crate) fn into_result(self) -> Result<T, RecvError>
+    where
+        T: Clone,
+    {
+        match self {
+            Found::Message(message) => Ok(Arc::unwrap_or_clone(message)),
+            Found::Lagged(missed) => Err(RecvError::Lagged(missed)),
+            Found::Closed => Err(RecvError::Closed),
+            Found::Nothing => unreachable!("without a deadline there is no timeout"),
+        }
+    }
+}
+
+/// What senders and receivers share.
+pub(crate) struct Channel<T> {
+    state: Lock<State<T>>,
+}
+
+impl<T> Channel<T> {
+    #[inline]
+    fn lock(&self) -> Guard<'_, State<T>> {
+        self.state.lock()
+    }
+
+    /// What there is for a receiver, and it goes on.
+    pub(crate) fn advance(&self, next: &mut u64) -> Found<T> {
+        self.lock().advance(next)
+    }
+
+    /// For `select`: waits for the message with the number in `next`; false if there is something to say to who wants that.
+    ///
+    /// # Safety
+    /// As [`Seat::take`]; so does the number.
+    pub(crate) unsafe fn enlist(&self, seat: &Seat, arm: &Arm<'_>, next: *mut u64) -> bool {
+        let mut state = self.lock();
+        // SAFETY: the caller's promise.
+        let wait = unsafe { *next } == state.tail() && state.senders > 0;
+        if wait {
+            // SAFETY: as above.
+            unsafe { seat.take(&mut state.waiting, arm, next.cast()) };
+        }
+        wait
+    }
+
+    pub(crate) fn delist(&self, seat: &Seat) {
+        if seat.is_taken() {
+            // SAFETY: it was put into this list, if into any.
+            unsafe { seat.leave(&mut self.lock().waiting) };
+        }
+    }
 }
 
 impl<T> State<T> {
@@ -100,20 +155,21 @@ impl<T> State<T> {
 #[must_use]
 pub fn channel<T: Clone + Send + Sync>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a broadcast channel needs a capacity of at least one");
-    let shared = Arc::new(Lock::new(State {
+    let state = Lock::new(State {
         ring: VecDeque::with_capacity(capacity),
         capacity,
         first: 0,
         senders: 1,
         receivers: 1,
         waiting: List::new(),
-    }));
+    });
+    let shared = Arc::new(Channel { state });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared, next: 0 })
 }
 
 /// The end that sends. The channel is closed when all its clones are gone.
 pub struct Sender<T> {
-    shared: Arc<Lock<State<T>>>,
+    shared: Arc<Channel<T>>,
 }
 
 impl<T> Sender<T> {
@@ -182,7 +238,7 @@ impl<T> Sender<T> {
     }
 }
 
-fn subscribe<T>(shared: &Arc<Lock<State<T>>>) -> Receiver<T> {
+fn subscribe<T>(shared: &Arc<Channel<T>>) -> Receiver<T> {
     let mut state = shared.lock();
     state.receivers += 1;
     Receiver { shared: Arc::clone(shared), next: state.tail() }
@@ -213,7 +269,7 @@ impl<T> Drop for Sender<T> {
 
 /// An end that receives all that has been sent since it was made.
 pub struct Receiver<T> {
-    shared: Arc<Lock<State<T>>>,
+    shared: Arc<Channel<T>>,
     /// The number of the message that it wants.
     next: u64,
 }
@@ -231,12 +287,7 @@ impl<T> Receiver<T> {
     where
         T: Clone,
     {
-        match self.receive("broadcast::Receiver::recv", None) {
-            Found::Message(message) => Ok(Arc::unwrap_or_clone(message)),
-            Found::Lagged(missed) => Err(RecvError::Lagged(missed)),
-            Found::Closed => Err(RecvError::Closed),
-            Found::Nothing => unreachable!("without a deadline there is no timeout"),
-        }
+        self.receive("broadcast::Receiver::recv", None).into_result()
     }
 
     /// As [`recv`](Receiver::recv), and gives up after `timeout`.
@@ -263,13 +314,17 @@ impl<T> Receiver<T> {
     where
         T: Clone,
     {
-        let found = self.shared.lock().advance(&mut self.next);
-        match found {
+        match self.shared.advance(&mut self.next) {
             Found::Message(message) => Ok(Arc::unwrap_or_clone(message)),
             Found::Lagged(missed) => Err(TryRecvError::Lagged(missed)),
             Found::Closed => Err(TryRecvError::Closed),
             Found::Nothing => Err(TryRecvError::Empty),
         }
+    }
+
+    /// For `select`.
+    pub(crate) fn parts(&mut self) -> (&Channel<T>, &mut u64) {
+        (&self.shared, &mut self.next)
     }
 
     fn receive(&mut self, what: &'static str, deadline: Option<Instant>) -> Found<T> {
@@ -282,7 +337,8 @@ impl<T> Receiver<T> {
                 found => return found,
             }
             let slot = (&raw mut self.next).cast();
-            if !wait_in(&self.shared, state, |s| &mut s.waiting, slot, &reason, deadline).granted()
+            if !wait_in(&self.shared.state, state, |s| &mut s.waiting, slot, &reason, deadline)
+                .granted()
             {
                 return Found::Nothing;
             }

@@ -16,7 +16,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::time::Duration;
 
 use bast_rt::Instant;
@@ -27,6 +27,7 @@ pub use std::sync::mpsc::{RecvError, SendError};
 use crate::list::{End, List, wait_in};
 use crate::lock::Lock;
 use crate::place::after;
+use crate::select::{Place as Arm, Seat};
 
 /// What both ends share.
 struct Shared<T> {
@@ -136,6 +137,27 @@ impl<T> Sender<T> {
         self.shared().lock.lock().receiver != Presence::Here
     }
 
+    /// For `select`: joins those who wait for the receiver to go; false if it has gone.
+    ///
+    /// # Safety
+    /// As [`Seat::take`].
+    pub(crate) unsafe fn enlist(&self, seat: &Seat, arm: &Arm<'_>) -> bool {
+        let mut state = self.shared().lock.lock();
+        let wait = state.receiver == Presence::Here;
+        if wait {
+            // SAFETY: the caller's promise.
+            unsafe { seat.take(&mut state.closing, arm, ptr::null_mut()) };
+        }
+        wait
+    }
+
+    pub(crate) fn delist(&self, seat: &Seat) {
+        if seat.is_taken() {
+            // SAFETY: it was put into this list, if into any.
+            unsafe { seat.leave(&mut self.shared().lock.lock().closing) };
+        }
+    }
+
     /// Waits until the receiver has gone: nobody wants the answer any more. Meant for `select!`, beside the
     /// work on the answer.
     ///
@@ -145,7 +167,7 @@ impl<T> Sender<T> {
         let shared = self.shared();
         let state = shared.lock.lock();
         if state.receiver == Presence::Here {
-            let slot = std::ptr::null_mut();
+            let slot = ptr::null_mut();
             let reason = Reason::new("oneshot::Sender::closed", shared);
             wait_in(&shared.lock, state, |s| &mut s.closing, slot, &reason, None)
                 .unless_interrupted();
@@ -231,12 +253,41 @@ impl<T> Receiver<T> {
         }
     }
 
+    /// For `select`: what `recv` would return, if it would not wait.
+    pub(crate) fn find(&self) -> Option<Result<T, RecvError>> {
+        match self.look() {
+            Ok(value) => Some(Ok(value)),
+            Err(Missing::Never) => Some(Err(RecvError)),
+            Err(Missing::NotYet) => None,
+        }
+    }
+
+    /// For `select`: waits for the sender to go, with or without a value; false if it has gone.
+    ///
+    /// # Safety
+    /// As [`Seat::take`].
+    pub(crate) unsafe fn enlist(&self, seat: &Seat, arm: &Arm<'_>) -> bool {
+        let mut state = self.shared().lock.lock();
+        if state.sender {
+            // SAFETY: the caller's promise.
+            unsafe { seat.take(&mut state.receiving, arm, ptr::null_mut()) };
+        }
+        state.sender
+    }
+
+    pub(crate) fn delist(&self, seat: &Seat) {
+        if seat.is_taken() {
+            // SAFETY: it was put into this list, if into any.
+            unsafe { seat.leave(&mut self.shared().lock.lock().receiving) };
+        }
+    }
+
     #[inline]
     fn receive(&self, what: &'static str, deadline: Option<Instant>) -> Result<T, Missing> {
         let shared = self.shared();
         let mut state = shared.lock.lock();
         if state.sender {
-            let slot = std::ptr::null_mut();
+            let slot = ptr::null_mut();
             let reason = Reason::new(what, shared);
             match wait_in(&shared.lock, state, |s| &mut s.receiving, slot, &reason, deadline) {
                 End::Granted => {}

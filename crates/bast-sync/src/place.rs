@@ -33,16 +33,19 @@ use std::ptr;
 use std::time::Duration;
 
 use bast_rt::Instant;
-use bast_rt::wait::{self, Reason, Wake};
+use bast_rt::wait::{Reason, Wake};
 
 use crate::list::{List, wait_in};
 use crate::lock::{Guard, Lock};
+use crate::pace::Pace;
+use crate::select::{Place as Arm, Seat};
 
 const LENT: usize = usize::MAX;
 
 /// The place.
 pub(crate) struct Place<T> {
     lock: Lock<State>,
+    pace: Pace,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -121,14 +124,22 @@ impl<T> Place<T> {
             None => MaybeUninit::uninit(),
         };
         std::mem::forget(value);
-        Place { lock: Lock::new(State::new(full)), value: UnsafeCell::new(place) }
+        Place {
+            lock: Lock::new(State::new(full)),
+            pace: Pace::new(),
+            value: UnsafeCell::new(place),
+        }
     }
 
     #[cfg(loom)]
     pub(crate) fn new(value: Option<T>) -> Place<T> {
         let full = value.is_some();
         let value = value.map_or_else(MaybeUninit::uninit, MaybeUninit::new);
-        Place { lock: Lock::new(State::new(full)), value: UnsafeCell::new(value) }
+        Place {
+            lock: Lock::new(State::new(full)),
+            pace: Pace::new(),
+            value: UnsafeCell::new(value),
+        }
     }
 
     /// # Safety
@@ -179,8 +190,15 @@ impl<T> Place<T> {
             });
             return wake;
         }
-        if let Some(wake) = readers.grant(|_| *users += 1) {
-            return Some(wake);
+        let wake = readers.grant(|slot| {
+            *users += 1;
+            // SAFETY: a reader's slot is null or a `bool`, ours now.
+            if let Some(reading) = unsafe { slot.cast::<bool>().as_mut() } {
+                *reading = true;
+            }
+        });
+        if wake.is_some() {
+            return wake;
         }
         if *users != 0 {
             return None;
@@ -202,7 +220,7 @@ impl<T> Place<T> {
     #[inline]
     pub(crate) fn take(&self, what: &'static str, deadline: Option<Instant>) -> Option<T> {
         // Before it, and not with the value in hand while all others wait for that.
-        wait::spend();
+        self.pace.step();
         let state = self.lock.lock();
         match self.take_now(state) {
             Ok(value) => Some(value),
@@ -258,7 +276,8 @@ impl<T> Place<T> {
         let state = self.lock.lock();
         match self.put_now(state, value) {
             Ok(()) => {
-                wait::spend();
+                // Never raises: who gives back what he took must not be stopped.
+                self.pace.step_quietly();
                 Ok(())
             }
             Err((state, value)) => self.wait_to_put(state, value, what, deadline),
@@ -310,7 +329,7 @@ impl<T> Place<T> {
         what: &'static str,
         deadline: Option<Instant>,
     ) -> Option<Lent<'_, T>> {
-        wait::spend();
+        self.pace.step();
         let mut state = self.lock.lock();
         if !state.takeable() {
             return self.wait_to_be_lent(state, what, deadline);
@@ -343,7 +362,7 @@ impl<T> Place<T> {
     where
         T: Sync,
     {
-        wait::spend();
+        self.pace.step();
         let mut state = self.lock.lock();
         if !state.readable() {
             let slot = ptr::null_mut();
@@ -366,6 +385,80 @@ impl<T> Place<T> {
             state.users += 1;
             Shared { place: self }
         })
+    }
+
+    /// The value, for somebody who is counted as a reader.
+    ///
+    /// # Safety
+    /// It is counted, and the guard now stands for it.
+    pub(crate) unsafe fn shared(&self) -> Shared<'_, T>
+    where
+        T: Sync,
+    {
+        Shared { place: self }
+    }
+
+    /// For `select`: joins the takers; false if the value can be taken now.
+    ///
+    /// # Safety
+    /// As [`Seat::take`], with `slot` a `Claim<T>`.
+    pub(crate) unsafe fn enlist_taker(&self, seat: &Seat, arm: &Arm<'_>, slot: *mut ()) -> bool {
+        let mut state = self.lock.lock();
+        let wait = !state.takeable();
+        if wait {
+            // SAFETY: the caller's promise.
+            unsafe { seat.take(&mut state.takers, arm, slot) };
+        }
+        wait
+    }
+
+    /// As `enlist_taker`, for readers.
+    ///
+    /// # Safety
+    /// As [`Seat::take`], with `slot` a `bool`.
+    pub(crate) unsafe fn enlist_reader(&self, seat: &Seat, arm: &Arm<'_>, slot: *mut ()) -> bool {
+        let mut state = self.lock.lock();
+        let wait = !state.readable();
+        if wait {
+            // SAFETY: the caller's promise.
+            unsafe { seat.take(&mut state.readers, arm, slot) };
+        }
+        wait
+    }
+
+    /// As `enlist_taker`, for putters.
+    ///
+    /// # Safety
+    /// As [`Seat::take`], with `slot` an `Option<T>` that holds the value.
+    pub(crate) unsafe fn enlist_putter(&self, seat: &Seat, arm: &Arm<'_>, slot: *mut ()) -> bool {
+        let mut state = self.lock.lock();
+        let wait = !state.puttable();
+        if wait {
+            // SAFETY: the caller's promise.
+            unsafe { seat.take(&mut state.putters, arm, slot) };
+        }
+        wait
+    }
+
+    pub(crate) fn delist_taker(&self, seat: &Seat) {
+        if seat.is_taken() {
+            // SAFETY: it was put into this list, if into any.
+            unsafe { seat.leave(&mut self.lock.lock().takers) };
+        }
+    }
+
+    pub(crate) fn delist_reader(&self, seat: &Seat) {
+        if seat.is_taken() {
+            // SAFETY: as above.
+            unsafe { seat.leave(&mut self.lock.lock().readers) };
+        }
+    }
+
+    pub(crate) fn delist_putter(&self, seat: &Seat) {
+        if seat.is_taken() {
+            // SAFETY: as above.
+            unsafe { seat.leave(&mut self.lock.lock().putters) };
+        }
     }
 
     /// Whether there is a value, be it lent or not.

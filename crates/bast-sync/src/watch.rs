@@ -27,8 +27,10 @@ pub use std::sync::mpsc::{RecvError, SendError};
 use crate::list::{List, wait_in};
 use crate::lock::Lock;
 use crate::place::{self, Place};
+use crate::select::{Place as Arm, Seat};
 
-struct Shared<T> {
+/// What senders and receivers share.
+pub(crate) struct Channel<T> {
     value: Place<T>,
     lock: Lock<State>,
 }
@@ -43,7 +45,45 @@ struct State {
     closing: List,
 }
 
-impl<T> Shared<T> {
+impl State {
+    /// Whether there is a later version than `seen`, which then is seen; an error if there will be none.
+    fn look(&self, seen: &mut u64) -> Option<Result<(), RecvError>> {
+        if self.version > *seen {
+            *seen = self.version;
+            return Some(Ok(()));
+        }
+        (self.senders == 0).then_some(Err(RecvError))
+    }
+}
+
+impl<T> Channel<T> {
+    /// For `select`: what `changed` would return, if it would not wait.
+    pub(crate) fn look_for_change(&self, seen: &mut u64) -> Option<Result<(), RecvError>> {
+        self.lock.lock().look(seen)
+    }
+
+    /// For `select`: waits for a version after `seen`; false if there is one, or will be none.
+    ///
+    /// # Safety
+    /// As [`Seat::take`]; so does the version.
+    pub(crate) unsafe fn enlist(&self, seat: &Seat, arm: &Arm<'_>, seen: *mut u64) -> bool {
+        let mut state = self.lock.lock();
+        // SAFETY: the caller's promise.
+        let wait = unsafe { *seen } == state.version && state.senders > 0;
+        if wait {
+            // SAFETY: as above.
+            unsafe { seat.take(&mut state.changed, arm, seen.cast()) };
+        }
+        wait
+    }
+
+    pub(crate) fn delist(&self, seat: &Seat) {
+        if seat.is_taken() {
+            // SAFETY: it was put into this list, if into any.
+            unsafe { seat.leave(&mut self.lock.lock().changed) };
+        }
+    }
+
     fn subscribe(self: &Arc<Self>) -> Receiver<T> {
         let mut state = self.lock.lock();
         state.receivers += 1;
@@ -75,12 +115,8 @@ impl<T> Shared<T> {
         let reason = Reason::new("watch::Receiver::changed", self);
         loop {
             let state = self.lock.lock();
-            if state.version > *seen {
-                *seen = state.version;
-                return Ok(());
-            }
-            if state.senders == 0 {
-                return Err(RecvError);
+            if let Some(result) = state.look(seen) {
+                return result;
             }
             let slot = ptr::from_mut(seen).cast();
             wait_in(&self.lock, state, |s| &mut s.changed, slot, &reason, None)
@@ -121,7 +157,7 @@ impl<T> Shared<T> {
 /// ```
 #[must_use]
 pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(Channel {
         value: Place::new(Some(value)),
         lock: Lock::new(State {
             version: 1,
@@ -136,7 +172,7 @@ pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
 
 /// The end that changes the value. The channel is closed when all its clones are gone.
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<Channel<T>>,
 }
 
 impl<T> Sender<T> {
@@ -263,7 +299,7 @@ impl<T> Drop for Sender<T> {
 
 /// An end that sees the value.
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<Channel<T>>,
     /// The version that it has seen.
     seen: u64,
 }
@@ -334,6 +370,11 @@ impl<T> Receiver<T> {
             drop(value);
             shared.changed(seen)?;
         }
+    }
+
+    /// For `select`.
+    pub(crate) fn parts(&mut self) -> (&Channel<T>, &mut u64) {
+        (&self.shared, &mut self.seen)
     }
 
     /// Makes the present value count as new.
