@@ -45,7 +45,10 @@ const LENT: usize = usize::MAX;
 /// The place.
 pub(crate) struct Place<T> {
     lock: Lock<State>,
-    pace: Pace,
+    /// Counts takes, lends and reads.
+    taking: Pace,
+    /// Counts puts: in one count with the takes of a loop it might never be a take's turn, which raises.
+    putting: Pace,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -126,7 +129,8 @@ impl<T> Place<T> {
         std::mem::forget(value);
         Place {
             lock: Lock::new(State::new(full)),
-            pace: Pace::new(),
+            taking: Pace::new(),
+            putting: Pace::new(),
             value: UnsafeCell::new(place),
         }
     }
@@ -137,7 +141,8 @@ impl<T> Place<T> {
         let value = value.map_or_else(MaybeUninit::uninit, MaybeUninit::new);
         Place {
             lock: Lock::new(State::new(full)),
-            pace: Pace::new(),
+            taking: Pace::new(),
+            putting: Pace::new(),
             value: UnsafeCell::new(value),
         }
     }
@@ -220,7 +225,7 @@ impl<T> Place<T> {
     #[inline]
     pub(crate) fn take(&self, what: &'static str, deadline: Option<Instant>) -> Option<T> {
         // Before it, and not with the value in hand while all others wait for that.
-        self.pace.step();
+        self.taking.step();
         let state = self.lock.lock();
         match self.take_now(state) {
             Ok(value) => Some(value),
@@ -277,7 +282,7 @@ impl<T> Place<T> {
         match self.put_now(state, value) {
             Ok(()) => {
                 // Never raises: who gives back what he took must not be stopped.
-                self.pace.step_quietly();
+                self.putting.step_quietly();
                 Ok(())
             }
             Err((state, value)) => self.wait_to_put(state, value, what, deadline),
@@ -329,7 +334,7 @@ impl<T> Place<T> {
         what: &'static str,
         deadline: Option<Instant>,
     ) -> Option<Lent<'_, T>> {
-        self.pace.step();
+        self.taking.step();
         let mut state = self.lock.lock();
         if !state.takeable() {
             return self.wait_to_be_lent(state, what, deadline);
@@ -362,7 +367,7 @@ impl<T> Place<T> {
     where
         T: Sync,
     {
-        self.pace.step();
+        self.taking.step();
         let mut state = self.lock.lock();
         if !state.readable() {
             let slot = ptr::null_mut();
