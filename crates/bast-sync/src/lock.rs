@@ -69,10 +69,6 @@ impl<T> Lock<T> {
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.state.get_mut()
     }
-
-    pub(crate) fn into_inner(self) -> T {
-        self.state.into_inner()
-    }
 }
 
 /// The state, while it is locked.

@@ -14,6 +14,12 @@ mod real {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
     pub(crate) use std::thread::yield_now;
 
+    /// Who waits, for `select`.
+    #[inline(always)]
+    pub(crate) fn waiter(wait: &bast_rt::wait::Wait<'_>) -> Waiter {
+        wait.waiter()
+    }
+
     #[inline(always)]
     pub(crate) fn ready(atomic: AtomicUsize) -> AtomicUsize {
         atomic
@@ -156,6 +162,12 @@ mod model {
             *woken = false;
             Parked::Look
         }
+    }
+
+    pub(crate) fn waiter(_: &bast_rt::wait::Wait<'_>) -> Waiter {
+        panic!(
+            "select waits by bast_rt also under loom: models drive tickets of several lists by hand"
+        )
     }
 
     pub(crate) fn wait<R>(

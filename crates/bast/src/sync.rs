@@ -10,3 +10,4 @@ pub use bast_sync::{
     OnceLock, OnceState, OwnedSemaphorePermit, RwLock, RwLockReadGuard, RwLockWriteGuard,
     Semaphore, SemaphorePermit, TryAcquireError, WaitGroup, WaitTimeoutResult,
 };
+pub use bast_sync::{MVar, broadcast, oneshot, watch};

@@ -2,6 +2,7 @@
 //!
 //! `BAST_DRIVER` and `BAST_WORKERS` say on what they run; `support` has the runtimes.
 
+mod cells;
 mod condvar;
 mod mixed;
 mod mutex;
