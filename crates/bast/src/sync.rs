@@ -11,3 +11,4 @@ pub use bast_sync::{
     Semaphore, SemaphorePermit, TryAcquireError, WaitGroup, WaitTimeoutResult,
 };
 pub use bast_sync::{MVar, broadcast, oneshot, watch};
+pub use bast_sync::{mpmc, mpsc};

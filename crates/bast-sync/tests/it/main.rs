@@ -3,6 +3,7 @@
 //! `BAST_DRIVER` and `BAST_WORKERS` say on what they run; `support` has the runtimes.
 
 mod cells;
+mod channels;
 mod condvar;
 mod mixed;
 mod mutex;

@@ -77,6 +77,7 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
 #[allow(unused_imports)]
 pub(crate) mod on_std {
     pub(crate) use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use std::sync::mpsc;
     pub(crate) use std::sync::{
         Barrier, Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, RwLock, RwLockReadGuard,
         RwLockWriteGuard,
@@ -108,6 +109,7 @@ pub(crate) mod on_std {
 #[allow(unused_imports)]
 pub(crate) mod on_bast {
     pub(crate) use bast::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use bast::sync::mpsc;
     pub(crate) use bast::sync::{
         Barrier, Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, RwLock, RwLockReadGuard,
         RwLockWriteGuard,

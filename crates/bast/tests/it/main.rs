@@ -11,6 +11,7 @@ mod net_only;
 mod ops;
 mod os;
 mod process;
+mod sync_mpsc;
 mod sync_mutex;
 mod sync_once;
 mod sync_rwlock;
