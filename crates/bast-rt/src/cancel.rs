@@ -35,7 +35,10 @@ pub(crate) const UNWINDS: bool = cfg!(panic = "unwind");
 pub struct Cancelled {}
 
 impl Cancelled {
-    pub(crate) fn new() -> Cancelled {
+    /// For functions that report a cancellation of their own kind: of a token, of a group.
+    #[must_use]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Cancelled {
         Cancelled {}
     }
 }
@@ -47,6 +50,12 @@ impl std::fmt::Display for Cancelled {
 }
 
 impl std::error::Error for Cancelled {}
+
+impl From<Cancelled> for std::io::Error {
+    fn from(cancelled: Cancelled) -> Self {
+        std::io::Error::other(cancelled)
+    }
+}
 
 /// What a fiber, or a thread, has been asked to stop.
 #[repr(C)]

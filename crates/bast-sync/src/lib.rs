@@ -7,9 +7,23 @@
 //! Reading order: `lock`, `list`, `mutex` (the smallest user of both), then what you are interested in.
 
 #[allow(unsafe_code)]
+mod breaker;
+#[allow(unsafe_code)]
+mod crew;
+#[allow(unsafe_code)]
+mod group;
+#[allow(unsafe_code)]
 mod list;
 #[allow(unsafe_code)]
 mod lock;
+mod par;
 mod shim;
+mod token;
+
+pub use group::{Group, GroupJoinHandle, group};
+pub use par::{
+    for_each_concurrent, join, join_all, par_map, par_map_unordered, race, race_ok, try_join_all,
+};
+pub use token::{CancelToken, DropGuard};
 
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
