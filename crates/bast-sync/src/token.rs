@@ -14,6 +14,7 @@
 //! The breaker is set before `closed` is, so nobody who sees `closed` finds the token not cancelled.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, Weak};
 
 use bast_rt::wait::Reason;
@@ -219,6 +220,10 @@ impl CancelToken {
         DropGuard { token: Some(self) }
     }
 }
+
+// Its state is whole whenever its locks are free, and no code of others runs inside them.
+impl UnwindSafe for CancelToken {}
+impl RefUnwindSafe for CancelToken {}
 
 impl Default for CancelToken {
     fn default() -> CancelToken {
