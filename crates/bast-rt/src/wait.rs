@@ -316,15 +316,6 @@ pub fn spend() {
     }
 }
 
-/// Whether a request is due to the calling fiber or thread.
-#[cold]
-pub(crate) fn is_due() -> bool {
-    match suspend::current() {
-        Some((worker, header)) => cancel::due(worker, header).is_some(),
-        None => cancel::due_on_thread(tls::requests()).is_some(),
-    }
-}
-
 /// Raises if the calling fiber has been cancelled, or a scope that it is in is to end: a suspension
 /// point that does not wait.
 #[inline]
@@ -347,6 +338,7 @@ fn check_thread() {
 
 /// Whether [`check`] would raise. In a program compiled with `panic = "abort"`, where nothing raises: whether
 /// the calling fiber has been asked to end, or a scope that it is in.
+#[cold]
 #[must_use]
 pub fn is_due() -> bool {
     match suspend::current() {

@@ -58,7 +58,10 @@ everywhere! {
                 }
                 if round % 2 == 0 { until("they run", || live.get() == 10); }
                 g.spawn(|| Result::<()>::Err(Error::Number(7)));
-                g.spawn(|| { sleep(SHORT); Result::<()>::Err(Error::Number(8)) });
+                g.spawn(|| {
+                    let _ = std::panic::catch_unwind(hang);
+                    Result::<()>::Err(Error::Number(8))
+                });
                 body = true;
                 hang();
                 Ok(())

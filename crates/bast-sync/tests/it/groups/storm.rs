@@ -30,7 +30,7 @@ impl From<Cancelled> for Failed {
 struct Thunder;
 
 fn thunder() -> ! {
-    std::panic::resume_unwind(Box::new(Thunder))
+    bast_rt::wait::resume_unwind(Box::new(Thunder))
 }
 
 fn pause(random: &mut Random) {
