@@ -132,14 +132,15 @@ everywhere! {
     }
 
     fn a_panic_comes_before_an_error() {
+        let live = Live::default();
         let payload = panic_of(|| group(|g| {
             g.spawn(|| {
-                let _end = OnDrop(|| ());
+                let _live = live.enter();
                 let _ = std::panic::catch_unwind(hang);
                 if true { panic!("while it is cancelled") }
                 Ok(())
             });
-            sleep(SHORT);
+            until("it runs", || live.get() == 1);
             Result::<()>::Err(Error::Number(1))
         }));
         assert_eq!(message(&*payload), "while it is cancelled");
@@ -148,10 +149,9 @@ everywhere! {
     fn the_first_panic_of_several() {
         let payload = panic_of(|| group(|g| -> Result<()> {
             g.spawn(|| -> Result<()> { panic!("first") });
-            g.spawn(|| -> Result<()> { mask(|| sleep(SHORT)); panic!("second") });
-            let _end = OnDrop(|| ());
+            g.spawn(|| -> Result<()> { until("the first", || g.is_cancelled()); panic!("second") });
             let _ = std::panic::catch_unwind(hang);
-            mask(|| sleep(2 * SHORT));
+            mask(|| sleep(SHORT));
             panic!("third");
         }));
         assert_eq!(message(&*payload), "first");
@@ -262,7 +262,10 @@ everywhere! {
         let result: Result<()> = group(|g| {
             g.spawn(|| -> Result<()> {
                 let _live = live.enter();
-                mask(|| for _ in 0..10 { sleep(Duration::from_micros(100)); steps.fetch_add(1, SeqCst); });
+                mask(|| {
+                    until("it is to end", || g.is_cancelled());
+                    for _ in 0..10 { sleep(Duration::from_micros(100)); steps.fetch_add(1, SeqCst); }
+                });
                 yield_now();
                 unreachable!("the request was held off, not forgotten")
             });
@@ -395,8 +398,14 @@ everywhere! {
     }
 
     fn a_panic_comes_before_an_outside_request() {
+        let live = Live::default();
         let payload = panic_of(|| timeout(SHORT, || group(|g| {
-            g.spawn(|| -> Result<()> { let _ = std::panic::catch_unwind(hang); panic!("a fault") });
+            g.spawn(|| -> Result<()> {
+                let _live = live.enter();
+                let _ = std::panic::catch_unwind(hang);
+                panic!("a fault")
+            });
+            until("it runs", || live.get() == 1);
             hang();
             Result::Ok(())
         })));

@@ -148,7 +148,7 @@ everywhere! {
     }
 
     fn cleanups_may_open_groups() {
-        let cleaned = AtomicUsize::new(0);
+        let (cleaned, live) = (AtomicUsize::new(0), Live::default());
         let result: Result<()> = group(|g| {
             for _ in 0..5 {
                 g.spawn(|| {
@@ -164,11 +164,12 @@ everywhere! {
                         assert!(inner.is_ok());
                         assert_eq!(par_map(0..3, 2, |i| { yield_now(); i }), [0, 1, 2]);
                     });
+                    let _live = live.enter();
                     hang();
                     Ok(())
                 });
             }
-            sleep(SHORT);
+            until("they run", || live.get() == 5);
             Err(Cancelled::new())
         });
         assert!(result.is_err());

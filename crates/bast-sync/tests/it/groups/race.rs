@@ -6,7 +6,7 @@ use std::time::Duration;
 use bast_rt::{Cancelled, mask, sleep, spawn, timeout, yield_now};
 use bast_sync::{race, race_ok};
 
-use super::support::{Live, everywhere, hang, message, panic_of};
+use super::support::{Live, everywhere, hang, message, panic_of, until};
 
 const SHORT: Duration = Duration::from_millis(5);
 
@@ -62,9 +62,13 @@ everywhere! {
     fn a_loser_takes_its_time() {
         let steps = AtomicUsize::new(0);
         race((0..2).map(|i| { let steps = &steps; move || {
-            if i == 1 { mask(|| { sleep(2 * SHORT); steps.fetch_add(1, SeqCst); }) } else { sleep(SHORT) }
+            if i == 1 {
+                mask(|| { steps.fetch_add(1, SeqCst); sleep(SHORT); steps.fetch_add(1, SeqCst); })
+            } else {
+                until("the loser runs", || steps.load(SeqCst) > 0)
+            }
         }}));
-        assert_eq!(steps.load(SeqCst), 1);
+        assert_eq!(steps.load(SeqCst), 2);
     }
 
     fn errors_lose() {
