@@ -24,6 +24,7 @@ use crate::fiber::Header;
 use crate::interrupt::{Interrupted, Scope};
 use crate::suspend;
 use crate::tls;
+use crate::unwinding::{self, Epoch};
 use crate::worker::Worker;
 
 /// Whether requests can unwind in this program.
@@ -35,7 +36,10 @@ pub(crate) const UNWINDS: bool = cfg!(panic = "unwind");
 pub struct Cancelled {}
 
 impl Cancelled {
-    pub(crate) fn new() -> Cancelled {
+    /// For functions that report a cancellation of their own kind: of a token, of a group.
+    #[must_use]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Cancelled {
         Cancelled {}
     }
 }
@@ -48,6 +52,12 @@ impl std::fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
+impl From<Cancelled> for std::io::Error {
+    fn from(cancelled: Cancelled) -> Self {
+        std::io::Error::other(cancelled)
+    }
+}
+
 /// What a fiber, or a thread, has been asked to stop.
 #[repr(C)]
 pub(crate) struct Requests {
@@ -55,8 +65,8 @@ pub(crate) struct Requests {
     /// The whole of it is to end: asked for, and raised already.
     pub(crate) cancel: Cell<bool>,
     pub(crate) raised: Cell<bool>,
-    /// Whether it unwound at its last suspension, or has begun to since (see `unwinding`).
-    pub(crate) unwinding: Cell<bool>,
+    /// When it last was seen to unwind (see `unwinding`).
+    pub(crate) unwinding: Cell<Epoch>,
     /// Depth of `mask`.
     masks: Cell<u32>,
     /// The scopes that it is in, innermost first.
@@ -69,19 +79,24 @@ impl Requests {
             attention: Cell::new(false),
             cancel: Cell::new(false),
             raised: Cell::new(false),
-            unwinding: Cell::new(false),
+            unwinding: Cell::new(unwinding::NEVER),
             masks: Cell::new(0),
             scopes: Cell::new(ptr::null()),
         }
     }
 
-    /// The next moment at which the clock makes a scope due, on a plain thread; it may have passed just now.
-    /// What could not be raised then does not count, or whoever sleeps until then would not sleep at all.
+    /// Whether nothing is delivered just now, on a plain thread.
+    fn held_off_on_thread(&self) -> bool {
+        self.masks.get() != 0 || std::thread::panicking()
+    }
+
+    /// The next moment at which the clock makes a scope due, on a plain thread; none while that would
+    /// not be delivered.
     pub(crate) fn clock(&self) -> Option<u64> {
-        let mut first = None;
-        if self.masks.get() != 0 || std::thread::panicking() {
-            return first;
+        if self.scopes.get().is_null() || self.held_off_on_thread() {
+            return None;
         }
+        let mut first = None;
         let mut scope = self.scopes.get();
         // SAFETY: as in `first`.
         while let Some(this) = unsafe { scope.as_ref() } {
@@ -89,6 +104,19 @@ impl Requests {
             scope = this.parent;
         }
         first
+    }
+
+    /// Whether the scope is one of those that this fiber or thread is in.
+    fn is_in(&self, scope: *const Scope) -> bool {
+        let mut inner = self.scopes.get();
+        // SAFETY: as in `first`.
+        while let Some(this) = unsafe { inner.as_ref() } {
+            if ptr::eq(this, scope) {
+                return true;
+            }
+            inner = this.parent;
+        }
+        false
     }
 
     /// The request that is to be delivered first: the one that unwinds furthest.
@@ -146,7 +174,7 @@ fn look(worker: &Worker, header: &Header) -> Option<Cause> {
 
 /// As [`due`], for a plain thread, which nobody tells to look.
 pub(crate) fn due_on_thread(requests: &Requests) -> Option<Cause> {
-    if requests.scopes.get().is_null() || requests.masks.get() != 0 || std::thread::panicking() {
+    if requests.scopes.get().is_null() || requests.held_off_on_thread() {
         return None;
     }
     requests.first()
@@ -168,17 +196,22 @@ fn check_slowly(worker: &Worker, header: &Header) {
 }
 
 /// Unwinds the fiber or thread.
+///
+/// # Panics
+/// If it is not in the scope that is to end: an interruption that was kept for too long.
 #[cold]
 pub(crate) fn raise(requests: &Requests, cause: Cause) -> ! {
-    requests.unwinding.set(true);
     match cause {
         Cause::Cancel => {
             requests.raised.set(true);
+            unwinding::begin();
             resume_unwind(Box::new(Cancelled::new()))
         }
         Cause::Scope(scope) => {
-            // SAFETY: as in `first`.
+            assert!(requests.is_in(scope), "an interruption was raised outside of its scope");
+            // SAFETY: it is on the list, so its frame is there.
             unsafe { &*scope }.raised.set(true);
+            unwinding::begin();
             resume_unwind(Box::new(Interrupted::new(scope)))
         }
     }

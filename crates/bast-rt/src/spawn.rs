@@ -182,10 +182,16 @@ impl Builder {
         scope.start(self, f)
     }
 
+    /// Same as [`std::thread::Builder::spawn_unchecked`].
+    ///
     /// # Safety
-    /// What `f` and `T` borrow outlives the fiber.
+    /// What `f` borrows outlives the fiber. What `T` borrows outlives the result: that is gone when `join`
+    /// has returned it; without a join, only `T`'s own destructor can say when.
+    ///
+    /// # Errors
+    /// As [`spawn`](Builder::spawn).
     #[track_caller]
-    pub(crate) unsafe fn spawn_unchecked<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    pub unsafe fn spawn_unchecked<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send,
         T: Send,

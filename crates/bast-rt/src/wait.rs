@@ -154,6 +154,18 @@ pub fn me() -> Unparker {
     Unparker(crate::join::me())
 }
 
+/// Calls `f` with the calling fiber, or thread, as a borrow that is good until `f` returns: nothing is counted.
+#[inline]
+pub fn with_me<R>(f: impl FnOnce(Waiter) -> R) -> R {
+    match suspend::current() {
+        Some((_, header)) => f(Waiter(parker::Waiter::Fiber(NonNull::from(header)))),
+        None => {
+            let parker = tls::parker();
+            f(Waiter(parker::Waiter::Thread(NonNull::from(&*parker))))
+        }
+    }
+}
+
 /// One wait of the calling fiber or thread.
 pub struct Wait<'a> {
     who: Who<'a>,
@@ -184,6 +196,9 @@ pub struct Interruption(Cause);
 impl Interruption {
     /// Unwinds. To be called on the fiber or thread that was interrupted, before anything else that
     /// suspends.
+    ///
+    /// # Panics
+    /// If the scope that it is about has been left.
     pub fn raise(self) -> ! {
         cancel::raise(cancel::mine(), self.0)
     }
@@ -345,6 +360,23 @@ fn check_thread() {
     {
         cancel::raise(requests, cause);
     }
+}
+
+/// Whether [`check`] would raise. In a program compiled with `panic = "abort"`, where nothing raises: whether
+/// the calling fiber has been asked to end, or a scope that it is in.
+#[cold]
+#[must_use]
+pub fn is_due() -> bool {
+    match suspend::current() {
+        Some((worker, header)) => cancel::due(worker, header).is_some(),
+        None => cancel::due_on_thread(tls::requests()).is_some(),
+    }
+}
+
+/// Same as [`std::panic::resume_unwind`], for a payload that a primitive caught in order to bring something
+/// to its end first. The panic hook does not see that, so the fiber is noted as unwinding here.
+pub fn resume_unwind(payload: Box<dyn std::any::Any + Send>) -> ! {
+    crate::unwinding::pass_on(payload)
 }
 
 /// A number that differs from call to call, for fair choices. Not for secrets.

@@ -7,15 +7,24 @@
 //! Reading order: `lock`, `list`, `mutex` (the smallest user of both), then what you are interested in.
 
 mod barrier;
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod breaker;
 #[allow(unsafe_code)]
 pub mod broadcast;
 #[allow(unsafe_code)]
 mod channel;
 mod condvar;
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod crew;
 #[allow(unsafe_code)]
 mod crowd;
 #[allow(unsafe_code)]
 mod gate;
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod group;
 #[allow(unsafe_code)]
 mod lazy_lock;
 #[allow(unsafe_code)]
@@ -38,6 +47,8 @@ mod once_lock;
 #[allow(unsafe_code)]
 pub mod oneshot;
 mod pace;
+#[cfg(not(loom))]
+mod par;
 #[allow(unsafe_code)]
 mod place;
 mod poison;
@@ -48,21 +59,31 @@ pub mod select;
 mod semaphore;
 #[allow(unsafe_code)]
 mod shim;
+#[cfg(not(loom))]
+mod token;
 mod wait_group;
 #[allow(unsafe_code)]
 pub mod watch;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
+#[cfg(not(loom))]
+pub use group::{Group, GroupJoinHandle, group};
 pub use lazy_lock::LazyLock;
 pub use mutex::{Mutex, MutexGuard};
 pub use mvar::MVar;
 pub use notify::Notify;
 pub use once::{Once, OnceState};
 pub use once_lock::OnceLock;
+#[cfg(not(loom))]
+pub use par::{
+    for_each_concurrent, join, join_all, par_map, par_map_unordered, race, race_ok, try_join_all,
+};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{
     AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,
 };
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+#[cfg(not(loom))]
+pub use token::{CancelToken, DropGuard};
 pub use wait_group::WaitGroup;

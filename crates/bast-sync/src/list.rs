@@ -34,6 +34,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use bast_rt::Instant;
+#[cfg(not(loom))]
+use bast_rt::wait::Unparker;
 use bast_rt::wait::{Interruption, Parked, Reason};
 
 use crate::lock::{Guard, Lock};
@@ -205,6 +207,18 @@ impl List {
             }
         }
         true
+    }
+
+    /// Takes the first node out and returns whose it is, for those who are in a list to be told something and
+    /// not to be given anything. Its ticket stays open.
+    #[cfg(not(loom))]
+    pub(crate) fn evict(&mut self) -> Option<Unparker> {
+        // SAFETY: linked nodes are there, and their tickets.
+        let node = unsafe { self.first.as_ref() }?;
+        // SAFETY: linked here.
+        unsafe { self.remove(node) };
+        // SAFETY: as above; the owner takes the lock that we are under before it leaves.
+        Some(unsafe { node.ticket.as_ref().waiter.retain() })
     }
 
     /// Gives something to the first waiter that still wants it: `give` gets its slot. The caller drops the

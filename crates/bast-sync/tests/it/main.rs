@@ -5,6 +5,7 @@
 mod cells;
 mod channels;
 mod condvar;
+mod groups;
 mod mixed;
 mod mutex;
 mod once;

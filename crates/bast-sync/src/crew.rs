@@ -1,0 +1,299 @@
+//! Fibers of one caller, who starts them, waits for them and takes their results: `par_map`, `race` and the
+//! like.
+//!
+//! ```text
+//!   caller: next item ─▶ slot { index, JoinHandle } ─▶ fiber: work, then end(slot)
+//!             ▲                                                     │
+//!             └── collect: join what has ended ◀── finished: [slot, …] ◀┘
+//! ```
+//!
+//! No handle leaves the caller's frame, so the members need no list of their own and no place for their
+//! results: both are the handles'. A member that is started, ends and is joined costs one lock more than
+//! a plain spawn and join.
+//!
+//! A member's end may decide: a panic, an error, the first result of a race. The first to decide, under the
+//! lock, is the one whose result counts. Then the caller *dismisses* the crew: it cancels every fiber that
+//! it has a handle for and joins them all, held off from being cancelled itself. It does that on every way
+//! out, so the members may borrow, and the state that they share may lie on its stack: they use it before
+//! they are done, and `join` returns after.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use bast_rt::wait::{self, Interruption, Parked, Reason, Waiter};
+use bast_rt::{Builder, Cancelled, JoinHandle, mask};
+
+use crate::group::drop_quietly;
+use crate::lock::Lock;
+
+/// How a crew works.
+pub(crate) struct Plan<R> {
+    /// For those who look.
+    pub(crate) name: &'static str,
+    /// Most members at a time.
+    pub(crate) limit: usize,
+    /// Whether the results may wait until all have been started and have ended.
+    pub(crate) batch: bool,
+    /// Whether this result decides.
+    pub(crate) decides: fn(&R) -> bool,
+    /// Whether a panic does.
+    pub(crate) panics_decide: bool,
+}
+
+/// What caller and members share.
+struct Shared {
+    /// Decided, or given up: who has not begun does not begin. Relaxed: it is advice.
+    stopped: AtomicBool,
+    state: Lock<State>,
+}
+
+struct State {
+    /// Slots whose members have ended and have not been collected. Has room for all.
+    finished: Vec<usize>,
+    decided: Option<usize>,
+    /// The caller waits for this many ends, or a decision.
+    wanted: Option<(usize, Waiter)>,
+}
+
+// SAFETY: the waiter is claimed under the lock, while its owner cannot leave.
+unsafe impl Send for State {}
+
+/// Tells of a member's end, whatever ends it.
+struct Seat {
+    shared: NonNull<Shared>,
+    slot: usize,
+    decides: bool,
+}
+
+// SAFETY: it leads to a lock and an atomic only.
+unsafe impl Send for Seat {}
+
+impl Seat {
+    fn shared(&self) -> &Shared {
+        // SAFETY: the caller does not leave before it has joined the fiber that has the seat.
+        unsafe { self.shared.as_ref() }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.shared().state.lock();
+        state.finished.push(self.slot);
+        if self.decides && state.decided.is_none() {
+            state.decided = Some(self.slot);
+            self.shared().stopped.store(true, Relaxed);
+        }
+        let (ended, decided) = (state.finished.len(), state.decided.is_some());
+        let wanted = state.wanted.take_if(|(ends, _)| decided || ended >= *ends);
+        // SAFETY: the caller leaves its wait only after it has taken this lock; nothing suspends below.
+        let wake = wanted.map(|(_, who)| unsafe { who.claim() });
+        drop(state);
+        drop(wake);
+    }
+}
+
+/// A result, `None` if the work was not begun.
+type Handle<R> = JoinHandle<Option<R>>;
+
+struct Crew<'a, R> {
+    plan: &'a Plan<R>,
+    shared: &'a Shared,
+    slots: Vec<Option<(usize, Handle<R>)>>,
+    free: Vec<usize>,
+    /// Handles in the slots.
+    flying: usize,
+    /// The buffer that is exchanged for `finished`.
+    ended: Vec<usize>,
+    /// Without unwinding: the caller was asked to end, and has told the members.
+    told: bool,
+}
+
+/// Runs each job in a fiber of its own and gives the results to `each`, with the jobs' numbers, as they come.
+/// Returns after all have ended. If one decides, `each` is not called any more, and that one's result is
+/// returned. Unwinds with what `jobs` or `each` unwinds with, or if the caller is to.
+pub(crate) fn run<J, R>(
+    plan: &Plan<R>,
+    jobs: impl Iterator<Item = J>,
+    each: impl FnMut(usize, thread::Result<R>),
+) -> Option<thread::Result<R>>
+where
+    J: FnOnce() -> R + Send,
+    R: Send,
+{
+    let state = State { finished: Vec::new(), decided: None, wanted: None };
+    let shared = Shared { stopped: AtomicBool::new(false), state: Lock::new(state) };
+    let mut crew = Crew {
+        plan,
+        shared: &shared,
+        slots: Vec::new(),
+        free: Vec::new(),
+        flying: 0,
+        ended: Vec::new(),
+        told: false,
+    };
+    let driven = catch_unwind(AssertUnwindSafe(|| crew.drive(jobs, each)));
+    let decided = crew.dismiss();
+    match decided {
+        // A panic comes before everything that happened later.
+        Some(Err(payload)) if !payload.is::<Cancelled>() => wait::resume_unwind(payload),
+        _ => {}
+    }
+    match driven {
+        Err(payload) => wait::resume_unwind(payload),
+        Ok(Err(interruption)) => {
+            // What has become due meanwhile may unwind further.
+            wait::check();
+            interruption.raise()
+        }
+        Ok(Ok(())) => decided,
+    }
+}
+
+impl<R: Send> Crew<'_, R> {
+    fn drive<J>(
+        &mut self,
+        mut jobs: impl Iterator<Item = J>,
+        mut each: impl FnMut(usize, thread::Result<R>),
+    ) -> Result<(), Interruption>
+    where
+        J: FnOnce() -> R + Send,
+    {
+        let mut exhausted = false;
+        let mut index = 0;
+        loop {
+            while !exhausted && self.flying < self.plan.limit {
+                if self.shared.stopped.load(Relaxed) {
+                    return Ok(());
+                }
+                match jobs.next() {
+                    Some(job) => self.start(index, job),
+                    None => exhausted = true,
+                }
+                index += 1;
+            }
+            if self.flying == 0 {
+                return Ok(());
+            }
+            self.wait(if exhausted && self.plan.batch { self.flying } else { 1 })?;
+            if !self.collect(&mut each) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn start<J>(&mut self, index: usize, job: J)
+    where
+        J: FnOnce() -> R + Send,
+    {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            let room = self.slots.len();
+            if room > self.ended.capacity() {
+                // `Seat` must not have to allocate, as it runs while the lock is held.
+                let mut larger = Vec::with_capacity(2 * room);
+                let mut state = self.shared.state.lock();
+                larger.append(&mut state.finished);
+                std::mem::swap(&mut larger, &mut state.finished);
+                drop(state);
+                self.ended.reserve(2 * room);
+            }
+            room - 1
+        });
+        let (shared, plan) = (NonNull::from(self.shared), self.plan);
+        let mut seat = Seat { shared, slot, decides: plan.panics_decide };
+        let decides = plan.decides;
+        let body = move || {
+            // The seat as a whole, so that it goes whatever becomes of the closure.
+            let seat = &mut seat;
+            if seat.shared().stopped.load(Relaxed) {
+                seat.decides = false;
+                return None;
+            }
+            let result = job();
+            seat.decides = decides(&result);
+            Some(result)
+        };
+        // SAFETY: what it borrows outlives `run`, which joins the fiber, or drops its result, before it ends.
+        let spawned = unsafe { Builder::new().spawn_unchecked(body) };
+        let fiber = spawned.expect("failed to spawn a fiber");
+        if self.told {
+            fiber.cancel();
+        }
+        self.slots[slot] = Some((index, fiber));
+        self.flying += 1;
+    }
+
+    /// Waits for so many ends, or a decision.
+    fn wait(&mut self, ends: usize) -> Result<(), Interruption> {
+        let reason = Reason::new(self.plan.name, self.shared);
+        wait::wait(&reason, None, |wait| {
+            loop {
+                let mut state = self.shared.state.lock();
+                if state.decided.is_some() || state.finished.len() >= ends {
+                    state.wanted = None;
+                    return Ok(());
+                }
+                state.wanted = Some((ends, wait.waiter()));
+                drop(state);
+                if let Parked::Interrupted(interruption) = wait.park() {
+                    self.shared.state.lock().wanted = None;
+                    return Err(interruption);
+                }
+                if cfg!(not(panic = "unwind")) && !self.told && wait::is_due() {
+                    self.told = true;
+                    self.slots.iter().flatten().for_each(|(_, fiber)| fiber.cancel());
+                }
+            }
+        })
+    }
+
+    /// Gives what has ended to `each`. False if there has been a decision.
+    fn collect(&mut self, each: &mut impl FnMut(usize, thread::Result<R>)) -> bool {
+        let mut state = self.shared.state.lock();
+        if state.decided.is_some() {
+            return false;
+        }
+        std::mem::swap(&mut state.finished, &mut self.ended);
+        drop(state);
+        for slot in self.ended.drain(..) {
+            let Some((index, fiber)) = self.slots[slot].take() else { continue };
+            self.flying -= 1;
+            self.free.push(slot);
+            match join(fiber) {
+                Ok(Some(result)) => each(index, Ok(result)),
+                // Nobody was dismissed yet.
+                Ok(None) => {}
+                Err(payload) => each(index, Err(payload)),
+            }
+        }
+        true
+    }
+
+    /// Ends everybody, and returns the result that has decided.
+    fn dismiss(&mut self) -> Option<thread::Result<R>> {
+        if self.flying == 0 {
+            return None;
+        }
+        self.shared.stopped.store(true, Relaxed);
+        self.slots.iter().flatten().for_each(|(_, fiber)| fiber.cancel());
+        let mut results: Vec<_> =
+            self.slots.drain(..).map(|slot| slot.map(|(_, fiber)| join(fiber))).collect();
+        let decided = self.shared.state.lock().decided;
+        let decided = decided.and_then(|slot| results[slot].take());
+        for result in results {
+            drop_quietly(result);
+        }
+        match decided? {
+            Ok(result) => result.map(Ok),
+            Err(payload) => Some(Err(payload)),
+        }
+    }
+}
+
+/// Joins a member, which must not be left to itself.
+fn join<R>(fiber: JoinHandle<R>) -> Result<R, Box<dyn Any + Send>> {
+    if fiber.is_finished() { fiber.join() } else { mask(|| fiber.join()) }
+}
