@@ -24,6 +24,7 @@ use crate::fiber::Header;
 use crate::interrupt::{Interrupted, Scope};
 use crate::suspend;
 use crate::tls;
+use crate::unwinding::{self, Epoch};
 use crate::worker::Worker;
 
 /// Whether requests can unwind in this program.
@@ -55,8 +56,8 @@ pub(crate) struct Requests {
     /// The whole of it is to end: asked for, and raised already.
     pub(crate) cancel: Cell<bool>,
     pub(crate) raised: Cell<bool>,
-    /// Whether it unwound at its last suspension, or has begun to since (see `unwinding`).
-    pub(crate) unwinding: Cell<bool>,
+    /// When it last was seen to unwind (see `unwinding`).
+    pub(crate) unwinding: Cell<Epoch>,
     /// Depth of `mask`.
     masks: Cell<u32>,
     /// The scopes that it is in, innermost first.
@@ -69,14 +70,23 @@ impl Requests {
             attention: Cell::new(false),
             cancel: Cell::new(false),
             raised: Cell::new(false),
-            unwinding: Cell::new(false),
+            unwinding: Cell::new(unwinding::NEVER),
             masks: Cell::new(0),
             scopes: Cell::new(ptr::null()),
         }
     }
 
-    /// The next moment at which the clock makes a scope due, on a plain thread.
+    /// Whether nothing is delivered just now, on a plain thread.
+    fn held_off_on_thread(&self) -> bool {
+        self.masks.get() != 0 || std::thread::panicking()
+    }
+
+    /// The next moment at which the clock makes a scope due, on a plain thread; none while that would
+    /// not be delivered.
     pub(crate) fn clock(&self) -> Option<u64> {
+        if self.scopes.get().is_null() || self.held_off_on_thread() {
+            return None;
+        }
         let mut first = None;
         let mut scope = self.scopes.get();
         // SAFETY: as in `first`.
@@ -85,6 +95,19 @@ impl Requests {
             scope = this.parent;
         }
         first
+    }
+
+    /// Whether the scope is one of those that this fiber or thread is in.
+    fn is_in(&self, scope: *const Scope) -> bool {
+        let mut inner = self.scopes.get();
+        // SAFETY: as in `first`.
+        while let Some(this) = unsafe { inner.as_ref() } {
+            if ptr::eq(this, scope) {
+                return true;
+            }
+            inner = this.parent;
+        }
+        false
     }
 
     /// The request that is to be delivered first: the one that unwinds furthest.
@@ -142,7 +165,7 @@ fn look(worker: &Worker, header: &Header) -> Option<Cause> {
 
 /// As [`due`], for a plain thread, which nobody tells to look.
 pub(crate) fn due_on_thread(requests: &Requests) -> Option<Cause> {
-    if requests.scopes.get().is_null() || requests.masks.get() != 0 || std::thread::panicking() {
+    if requests.scopes.get().is_null() || requests.held_off_on_thread() {
         return None;
     }
     requests.first()
@@ -164,17 +187,22 @@ fn check_slowly(worker: &Worker, header: &Header) {
 }
 
 /// Unwinds the fiber or thread.
+///
+/// # Panics
+/// If it is not in the scope that is to end: an interruption that was kept for too long.
 #[cold]
 pub(crate) fn raise(requests: &Requests, cause: Cause) -> ! {
-    requests.unwinding.set(true);
     match cause {
         Cause::Cancel => {
             requests.raised.set(true);
+            unwinding::begin();
             resume_unwind(Box::new(Cancelled::new()))
         }
         Cause::Scope(scope) => {
-            // SAFETY: as in `first`.
+            assert!(requests.is_in(scope), "an interruption was raised outside of its scope");
+            // SAFETY: it is on the list, so its frame is there.
             unsafe { &*scope }.raised.set(true);
+            unwinding::begin();
             resume_unwind(Box::new(Interrupted::new(scope)))
         }
     }

@@ -5,7 +5,7 @@
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::fiber::Header;
 use crate::remote;
@@ -66,25 +66,21 @@ impl ThreadParker {
         self.changed.notify_one();
     }
 
-    /// Blocks until `unpark` or the deadline.
-    pub(crate) fn park(&self, deadline: Option<Instant>) {
-        let mut tokens = self.lock();
-        while !tokens.unparked {
-            tokens = match deadline {
-                None => self.changed.wait(tokens).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return;
-                    }
-                    self.changed
-                        .wait_timeout(tokens, left)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-            };
-        }
-        tokens.unparked = false;
+    /// Blocks until `unpark` (then it says true), `wake`, or for `timeout`.
+    pub(crate) fn park(&self, timeout: Option<Duration>) -> bool {
+        let tokens = self.lock();
+        let idle = |tokens: &mut Tokens| !tokens.unparked && !tokens.woken;
+        let mut tokens = match timeout {
+            None => self.changed.wait_while(tokens, idle).unwrap_or_else(PoisonError::into_inner),
+            Some(timeout) => {
+                self.changed
+                    .wait_timeout_while(tokens, timeout, idle)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
+            }
+        };
+        tokens.woken = false;
+        std::mem::take(&mut tokens.unparked)
     }
 
     pub(crate) fn unpark(&self) {

@@ -263,7 +263,7 @@ fn sleep_to(deadline: Instant) {
     static SLEEP: Reason<'_> = Reason::plain("sleep");
     wait::wait(&SLEEP, Some(deadline), |wait| {
         // Without unwinding a request ends the sleep early.
-        while cancel::UNWINDS || current().is_none_or(|(w, h)| cancel::due(w, h).is_none()) {
+        while cancel::UNWINDS || !wait::is_due() {
             match wait.park() {
                 Parked::Look => {}
                 Parked::TimedOut => break,
@@ -279,7 +279,7 @@ fn sleep_to(deadline: Instant) {
 #[inline(always)]
 pub fn park() {
     match current() {
-        None => tls::parker().park(None),
+        None => park_thread(None),
         Some((worker, header)) => {
             cancel::check(worker, header);
             header.waiting.set(&raw const PARK);
@@ -288,6 +288,22 @@ pub fn park() {
                 worker.park(header);
                 cancel::check(worker, header);
             }
+        }
+    }
+}
+
+/// [`park`] on a plain thread.
+fn park_thread(deadline: Option<u64>) {
+    let (parker, requests) = (tls::parker(), tls::requests());
+    loop {
+        wait::check();
+        let now = bast_io::driver::monotonic_now();
+        let clock = requests.clock().filter(|&at| cancel::UNWINDS || at > now);
+        let first = deadline.into_iter().chain(clock).min();
+        if parker.park(first.map(|at| Duration::from_nanos(at.saturating_sub(now))))
+            || deadline.is_some_and(|at| at <= now)
+        {
+            return;
         }
     }
 }
@@ -306,10 +322,7 @@ impl Drop for Done<'_> {
 /// Same as [`std::thread::park_timeout`], for the fiber.
 pub fn park_timeout(timeout: Duration) {
     let Some((worker, header)) = current() else {
-        return match StdInstant::now().checked_add(timeout) {
-            deadline @ Some(_) => tls::parker().park(deadline),
-            None => tls::parker().park(None),
-        };
+        return park_thread(Some(after(bast_io::driver::monotonic_now(), timeout)));
     };
     cancel::check(worker, header);
     if header.token.replace(false) {

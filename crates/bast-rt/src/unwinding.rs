@@ -9,8 +9,12 @@
 //! * It is, and some suspended fiber was: this one is only if it has begun since its last suspension,
 //!   which the panic hook and `cancel::raise` note when it happens.
 //!
-//! What the last case gets wrong: a panic that was caught since delays a cancellation until the
-//! neighbour has done unwinding; then [`Worker::run`] wakes whoever has a cancellation pending, to look
+//! The note is an [`Epoch`]. A new one begins when a worker comes to have a suspended fiber that
+//! unwinds, after it had none. Then only that fiber unwinds, so that all notes of before are void: what
+//! was noted of a panic that has been caught long ago is not held against anybody.
+//!
+//! What the last case gets wrong: a panic that was caught in this epoch delays a cancellation until
+//! the neighbours have done unwinding; then [`Worker::run`] wakes whoever has a cancellation pending, to look
 //! again. A `resume_unwind` of the user's own, or a panic under a hook that does not call the one
 //! before it, is not noticed: a cancellation that is delivered in a destructor then aborts the process.
 //!
@@ -26,25 +30,41 @@ use crate::fiber::Header;
 use crate::suspend;
 use crate::worker::Worker;
 
+/// A time during which a worker always had a suspended fiber that unwinds, and what came before it.
+pub(crate) type Epoch = u32;
+
+/// The note on a fiber that has never unwound.
+pub(crate) const NEVER: Epoch = 0;
+
 /// What a worker knows of its suspended fibers.
-#[derive(Default)]
 pub(crate) struct Unwinding {
     suspended: Cell<usize>,
+    epoch: Cell<Epoch>,
     over: Cell<bool>,
+}
+
+impl Default for Unwinding {
+    fn default() -> Unwinding {
+        Unwinding { suspended: Cell::new(0), epoch: Cell::new(NEVER + 1), over: Cell::new(false) }
+    }
 }
 
 impl Unwinding {
     /// Whether the current fiber unwinds.
     #[cold]
     pub(crate) fn is(&self, header: &Header) -> bool {
-        let it_is =
-            thread::panicking() && (self.suspended.get() == 0 || header.requests.unwinding.get());
-        header.requests.unwinding.set(it_is);
+        let noted = header.requests.unwinding.get() == self.epoch.get();
+        let it_is = thread::panicking() && (self.suspended.get() == 0 || noted);
+        header.requests.unwinding.set(if it_is { self.epoch.get() } else { NEVER });
         it_is
     }
 
     /// The current fiber, which unwinds, is about to be suspended.
-    pub(crate) fn suspend(&self) {
+    pub(crate) fn suspend(&self, header: &Header) {
+        if self.suspended.get() == 0 {
+            self.epoch.set(self.epoch.get().checked_add(1).unwrap_or(NEVER + 1));
+        }
+        header.requests.unwinding.set(self.epoch.get());
         self.suspended.set(self.suspended.get() + 1);
     }
 
@@ -64,10 +84,15 @@ impl Unwinding {
 
 /// Goes on with a panic in the current fiber. The hook does not see that, so it is noted here.
 pub(crate) fn pass_on(payload: Box<dyn Any + Send>) -> ! {
-    if let Some((_, header)) = suspend::current() {
-        header.requests.unwinding.set(true);
-    }
+    begin();
     panic::resume_unwind(payload)
+}
+
+/// Notes that the current fiber begins to unwind.
+pub(crate) fn begin() {
+    if let Some((worker, header)) = suspend::current() {
+        header.requests.unwinding.set(worker.unwinding.epoch.get());
+    }
 }
 
 /// Chains a panic hook that notes the fiber, once per process.
@@ -81,7 +106,7 @@ pub(crate) fn watch_panics() {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if let Some((_, header)) = suspend::current() {
-                header.requests.unwinding.set(true);
+                begin();
                 if let Some(name) = header.meta.as_ref().and_then(|meta| meta.name.as_deref()) {
                     eprintln!("\nfiber '{name}' panicked:");
                 }

@@ -25,6 +25,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use crate::cancel::{self, Cause};
 use crate::fiber::Header;
@@ -183,6 +184,9 @@ pub struct Interruption(Cause);
 impl Interruption {
     /// Unwinds. To be called on the fiber or thread that was interrupted, before anything else that
     /// suspends.
+    ///
+    /// # Panics
+    /// If the scope that it is about has been left.
     pub fn raise(self) -> ! {
         cancel::raise(cancel::mine(), self.0)
     }
@@ -253,8 +257,14 @@ impl Wait<'_> {
         if self.deadline.is_some_and(|at| at <= now) {
             return Parked::TimedOut;
         }
-        let first = self.deadline.into_iter().chain(requests.clock()).min();
-        parker.wait(first.map(|at| std::time::Duration::from_nanos(at - now)));
+        let clock = requests.clock();
+        if cancel::UNWINDS && clock.is_some_and(|at| at <= now) {
+            return Parked::Look;
+        }
+        // Without unwinding a scope's time passes and nothing comes of it here.
+        let ahead = clock.filter(|&at| at > now);
+        let first = self.deadline.into_iter().chain(ahead).min();
+        parker.wait(first.map(|at| Duration::from_nanos(at - now)));
         Parked::Look
     }
 }
@@ -291,6 +301,15 @@ fn is_unwinding_slowly() -> bool {
 pub fn spend() {
     if let Some((worker, header)) = suspend::current() {
         worker.spend_one(header);
+    }
+}
+
+/// Whether a request is due to the calling fiber or thread.
+#[cold]
+pub(crate) fn is_due() -> bool {
+    match suspend::current() {
+        Some((worker, header)) => cancel::due(worker, header).is_some(),
+        None => cancel::due_on_thread(tls::requests()).is_some(),
     }
 }
 

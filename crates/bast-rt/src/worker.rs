@@ -429,7 +429,7 @@ impl Worker {
     fn switch_out(&self, header: &Header) {
         let unwinding = self.is_unwinding(header);
         if unwinding {
-            self.unwinding.suspend();
+            self.unwinding.suspend(header);
         }
         // SAFETY: set before any code of the fiber ran; it lives on the fiber's stack.
         unsafe { &*header.suspender.get() }.suspend();

@@ -8,6 +8,7 @@ use bast_io::stat::Answer;
 use bast_io::{Handle, Kind, Op, Stat, msg};
 
 use super::{at_once, opened, waiting};
+use crate::mask;
 
 /// `open(2)` with the flags of the same; close-on-exec. `kind` says what is behind the path:
 /// [`Kind::File`], or [`Kind::Pipe`] together with `O_NONBLOCK`.
@@ -20,14 +21,16 @@ pub fn open(path: &CStr, flags: i32, mode: u32, kind: Kind) -> io::Result<Handle
     unsafe { opened(op, kind, None) }
 }
 
-/// Closes a handle, and says whether that went well, unlike a drop.
+/// Closes a handle, and says whether that went well, unlike a drop. Waits for nobody, and so raises
+/// nothing: a fiber that has been cancelled closes all the same.
 ///
 /// # Errors
 /// The kernel's. The handle is closed all the same.
 pub fn close(handle: Handle) -> io::Result<()> {
     let fd = handle.into_raw();
+    // Masked: were it given up before it began, the descriptor would be lost.
     // SAFETY: no memory; the handle was ours.
-    unsafe { at_once(Op::Close { fd }) }.map(drop)
+    mask(|| unsafe { at_once(Op::Close { fd }) }).map(drop)
 }
 
 /// Reads at `offset`, or with `None` at the handle's own position. Zero is the end of the file.

@@ -218,3 +218,8 @@ pub(crate) fn cpu_time() -> Duration {
         .sum();
     Duration::from_nanos(nanos)
 }
+
+/// Takes that long, without raising.
+pub(crate) fn real_sleep(duration: Duration) {
+    bast_rt::run_blocking(|| std::thread::sleep(duration));
+}
