@@ -304,12 +304,12 @@ pub fn spend() {
     }
 }
 
-/// Whether a request is due to the calling fiber or thread.
+/// The request that is due to the calling fiber or thread.
 #[cold]
-pub(crate) fn is_due() -> bool {
+pub(crate) fn due() -> Option<Cause> {
     match suspend::current() {
-        Some((worker, header)) => cancel::due(worker, header).is_some(),
-        None => cancel::due_on_thread(tls::requests()).is_some(),
+        Some((worker, header)) => cancel::due(worker, header),
+        None => cancel::due_on_thread(tls::requests()),
     }
 }
 
