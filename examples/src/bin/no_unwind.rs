@@ -15,7 +15,10 @@ use bast::net::{TcpListener, TcpStream};
 use bast::{Cancelled, JoinHandle, Runtime};
 
 const LONG: Duration = Duration::from_secs(3600);
-const UNWINDS: bool = cfg!(panic = "unwind");
+
+fn unwinds() -> bool {
+    cfg!(panic = "unwind")
+}
 
 /// A connection on which nothing ever comes.
 fn silent() -> io::Result<(TcpStream, TcpStream)> {
@@ -31,12 +34,12 @@ fn cancel<T: std::fmt::Debug>(what: &str, fiber: JoinHandle<T>) -> Option<T> {
     fiber.cancel();
     match fiber.join() {
         Ok(value) => {
-            assert!(!UNWINDS, "{what}: it should have unwound");
+            assert!(!unwinds(), "{what}: it should have unwound");
             println!("{what}: {value:?}");
             Some(value)
         }
         Err(payload) => {
-            assert!(UNWINDS && payload.is::<Cancelled>(), "{what}: it panicked");
+            assert!(unwinds() && payload.is::<Cancelled>(), "{what}: it panicked");
             println!("{what}: unwound");
             None
         }
@@ -84,7 +87,7 @@ fn show() -> io::Result<()> {
     let timed = bast::timeout(Duration::from_millis(10), || client.read(&mut [0; 8]));
     println!("a timeout around a read: {timed:?}");
     match timed {
-        Err(elapsed) => assert!(UNWINDS, "{elapsed}"),
+        Err(elapsed) => assert!(unwinds(), "{elapsed}"),
         Ok(read) => {
             let error = read.expect_err("nobody writes");
             assert_eq!(error.kind(), ErrorKind::TimedOut);
@@ -106,7 +109,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    println!("no_unwind: on {}, unwinding: {UNWINDS}", runtime.driver_name());
+    println!("no_unwind: on {}, unwinding: {}", runtime.driver_name(), unwinds());
     if let Err(error) = runtime.run(show) {
         eprintln!("no_unwind: {error}");
         return ExitCode::FAILURE;
