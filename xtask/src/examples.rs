@@ -16,7 +16,9 @@ use crate::steps::{Context, DRIVERS, load_tools};
 pub(crate) fn run(context: &Context) -> Result<(), String> {
     Cmd::cargo("build --release -p bast-examples").run()?;
     let programs = context.target.join("release");
+    Cmd::cargo("build --profile abort -p bast-examples --bin no_unwind").run()?;
     for driver in DRIVERS {
+        no_unwind(context, driver)?;
         pong(&programs, driver).map_err(|e| format!("pong on {driver}: {e}"))?;
         echo(&programs, driver).map_err(|e| format!("echo on {driver}: {e}"))?;
     }
@@ -149,6 +151,21 @@ fn echo(programs: &Path, driver: &str) -> Result<(), String> {
         }
     }
     server.stop().map(drop)
+}
+
+/// In a program that cannot unwind, and in one that can, cancelled fibers end and nothing aborts.
+fn no_unwind(context: &Context, driver: &str) -> Result<(), String> {
+    for (profile, unwinds) in [("abort", false), ("release", true)] {
+        let output = Cmd::new(context.target.join(profile).join("no_unwind"))
+            .env("BAST_DRIVER", driver)
+            .limit(Duration::from_secs(30))
+            .run_and_read()?;
+        let said = |text: &str| output.contains(text);
+        if !said(&format!("unwinding: {unwinds}")) || !said("no_unwind: ok") {
+            return Err(format!("no_unwind ({profile}) on {driver} has not said that all is well"));
+        }
+    }
+    Ok(())
 }
 
 fn sleepers(programs: &Path, count: u64) -> Result<(), String> {

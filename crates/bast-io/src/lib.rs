@@ -11,6 +11,8 @@ pub mod driver;
 #[allow(unsafe_code)]
 pub mod handle;
 #[allow(unsafe_code)]
+mod interrupt;
+#[allow(unsafe_code)]
 mod list;
 #[allow(unsafe_code)]
 pub mod msg;

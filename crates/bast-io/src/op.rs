@@ -116,8 +116,10 @@ pub enum Op {
 
     // ---- what no kernel does asynchronously ----
     /// Runs `call(data)` on the blocking pool. Completes with what it returns (`-errno` for an
-    /// error). Not cancellable once it runs.
-    Call { call: unsafe fn(*mut ()) -> i32, data: *mut () },
+    /// error). Not cancellable once it runs. If it is `interruptible`, cancelling makes the system call
+    /// that it is in fail with `EINTR`; as there may be none yet, this is to be repeated until the
+    /// operation has completed.
+    Call { call: unsafe fn(*mut ()) -> i32, data: *mut (), interruptible: bool },
 }
 
 impl Op {

@@ -3,6 +3,7 @@
 //! ```text
 //!   driver ──submit──▶ queue ──▶ thread: execute ──▶ the driver's Remote list ──wake──▶ driver
 //!              └─cancel: still queued? unlink ─────────────────▲ (ECANCELED)
+//!                        running, and interruptible? a signal to its thread (module `interrupt`)
 //! ```
 //!
 //! Threads are started on demand up to a bound and end after ten idle seconds. The queue links the
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use crate::blocking;
 use crate::driver::remote::Remote;
+use crate::interrupt::{self, Thread};
 use crate::list::List;
 use crate::sys::{self, Mode};
 use crate::{Op, Outcome, Record};
@@ -46,6 +48,15 @@ struct State {
     threads: usize,
     names: usize,
     closing: bool,
+    /// The interruptible calls that run now: at most one a thread.
+    running: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    record: NonNull<Record>,
+    thread: Thread,
+    interrupted: bool,
 }
 
 // SAFETY: the records on the queue are lent to the pool (io 1) and are touched under its lock only.
@@ -62,8 +73,15 @@ impl Pool {
     }
 
     fn with_idle(max_threads: usize, idle_for: Duration) -> Pool {
-        let state =
-            State { queue: List::new(), queued: 0, idle: 0, threads: 0, names: 0, closing: false };
+        let state = State {
+            queue: List::new(),
+            queued: 0,
+            idle: 0,
+            threads: 0,
+            names: 0,
+            closing: false,
+            running: Vec::new(),
+        };
         Pool {
             shared: Arc::new(Shared {
                 state: Mutex::new(state),
@@ -131,7 +149,8 @@ impl Pool {
         started
     }
 
-    /// Takes `record` back if no thread has begun with it. `false`: it will come through `home`.
+    /// Takes `record` back if no thread has begun with it. `false`: it will come through `home`; if it can be
+    /// interrupted it was, once.
     ///
     /// # Safety
     /// `record` was submitted here and has not come back.
@@ -142,6 +161,10 @@ impl Pool {
             let queued = (*record.as_ptr()).queued;
             if queued {
                 state.unlink(record);
+            } else if let Some(call) = state.running.iter_mut().find(|c| c.record == record) {
+                call.interrupted = true;
+                // A thread whose call is listed lives: it takes it off the list before it goes on.
+                interrupt::interrupt(call.thread);
             }
             queued
         }
@@ -192,16 +215,47 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Executes an operation that is on the list of those that can be interrupted.
+    ///
+    /// # Safety
+    /// `record` was lent to the pool and belongs to this thread.
+    unsafe fn interruptibly(&self, record: NonNull<Record>) -> Outcome {
+        interrupt::admit();
+        // SAFETY: io 1: the operation does not change.
+        let outcome = unsafe { execute(&(*record.as_ptr()).op) };
+        interrupt::shut();
+        let mut state = self.lock();
+        let place = state.running.iter().position(|call| call.record == record);
+        let interrupted = place.is_some_and(|place| state.running.swap_remove(place).interrupted);
+        drop(state);
+        if interrupted {
+            interrupt::drain();
+        }
+        outcome
+    }
+
     /// A thread's life.
     fn run(&self) {
         let mut state = self.lock();
         loop {
             if let Some(record) = state.queue.front() {
                 // SAFETY: it is the queue's head; from here on it is ours.
-                unsafe { state.unlink(record) };
+                let op = unsafe {
+                    state.unlink(record);
+                    (*record.as_ptr()).op
+                };
+                let interruptible = matches!(op, Op::Call { interruptible: true, .. });
+                if interruptible {
+                    let thread = interrupt::this_thread();
+                    state.running.push(Running { record, thread, interrupted: false });
+                }
                 drop(state);
                 // SAFETY: it was lent to the pool and is unlinked.
-                unsafe { finish(record) };
+                let outcome = unsafe {
+                    if interruptible { self.interruptibly(record) } else { execute(&op) }
+                };
+                // SAFETY: as above.
+                unsafe { hand_back(record, outcome) };
                 state = self.lock();
                 continue;
             }
@@ -223,38 +277,42 @@ impl Shared {
     }
 }
 
-/// Executes a record and hands it back.
+/// Executes an operation.
 ///
 /// # Safety
-/// `record` was lent to the pool and belongs to this thread.
-unsafe fn finish(record: NonNull<Record>) {
-    // SAFETY: the driver waits for the record, hence its `Remote` lives. Our own reference keeps it
-    // alive beyond the push, when the driver may already be gone.
-    let (op, home) = unsafe {
-        let home = (*record.as_ptr()).home;
-        Arc::increment_strong_count(home);
-        ((*record.as_ptr()).op, Arc::from_raw(home))
-    };
+/// Contract io 1.
+unsafe fn execute(op: &Op) -> Outcome {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: io 1.
         unsafe {
             match op {
                 // Only the disk may be waited for here: the driver watches the peer.
-                Op::SendFile { .. } | Op::Splice { .. } => sys::call(&op, Mode::NoWait),
-                _ => blocking::execute(&op, None),
+                Op::SendFile { .. } | Op::Splice { .. } => sys::call(op, Mode::NoWait),
+                _ => blocking::execute(op, None),
             }
         }
     }));
     // A panic in `Op::Call` is its caller's to catch; the record completes nevertheless.
-    let outcome = outcome.unwrap_or_else(|payload| {
+    outcome.unwrap_or_else(|payload| {
         // Dropping a payload may panic too; the payload of that is let go of without.
         if let Err(worse) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(worse);
         }
         Outcome::from_errno(libc::EIO)
-    });
-    // SAFETY: the record is still ours, and not any more after the push.
+    })
+}
+
+/// Hands a record back that has been executed.
+///
+/// # Safety
+/// `record` was lent to the pool and belongs to this thread.
+unsafe fn hand_back(record: NonNull<Record>, outcome: Outcome) {
+    // SAFETY: the driver waits for the record, hence its `Remote` lives. Our own reference keeps it
+    // alive beyond the push, when the driver may already be gone. The record is not ours after the push.
     unsafe {
+        let home = (*record.as_ptr()).home;
+        Arc::increment_strong_count(home);
+        let home = Arc::from_raw(home);
         (*record.as_ptr()).outcome = outcome;
         home.push(record);
     }
@@ -272,7 +330,7 @@ mod tests {
     }
 
     fn record(call: unsafe fn(*mut ()) -> i32, data: *mut ()) -> Record {
-        Record::new(Op::Call { call, data }, std::ptr::null_mut())
+        Record::new(Op::Call { call, data, interruptible: false }, std::ptr::null_mut())
     }
 
     fn wait_for(home: &Remote, n: usize) -> Vec<Outcome> {

@@ -32,7 +32,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Handle, Kind};
+use crate::{Handle, Kind, interrupt};
 
 /// Ctrl-C on a terminal.
 pub const SIGINT: i32 = libc::SIGINT;
@@ -119,6 +119,9 @@ impl Signal {
             libc::SIGKILL | libc::SIGSTOP => "SIGKILL and SIGSTOP cannot be listened for",
             libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL => {
                 "a fault of the program cannot be listened for"
+            }
+            interrupt::SIGNAL => {
+                "SIGURG interrupts blocking calls here, and has a handler for that"
             }
             1..=64 => "",
             _ => "there is no such signal",
@@ -313,14 +316,14 @@ mod tests {
 
     #[test]
     fn errno_survives() {
-        let signal = Signal::new(libc::SIGURG).expect("new");
+        let signal = Signal::new(libc::SIGIO).expect("new");
         let full = u64::MAX - 1;
         // SAFETY: eight bytes of a local. The counter is full, so that the handler's write fails.
         unsafe { libc::write(signal.handle().as_ref().raw(), (&raw const full).cast(), 8) };
         // SAFETY: the calling thread's errno.
         unsafe { *libc::__errno_location() = 77 };
         // SAFETY: as in `raise`.
-        unsafe { libc::raise(libc::SIGURG) };
+        unsafe { libc::raise(libc::SIGIO) };
         // SAFETY: as above.
         assert_eq!(unsafe { *libc::__errno_location() }, 77);
         assert_eq!(count(&signal), full);
@@ -328,7 +331,7 @@ mod tests {
 
     #[test]
     fn some_signals_cannot_be_had() {
-        for signum in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, 0, -1, 1000] {
+        for signum in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGURG, 0, -1, 1000] {
             let error = Signal::new(signum).expect_err("no listener");
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{signum}");
         }

@@ -234,7 +234,7 @@ pub(crate) unsafe fn call(op: &Op, mode: Mode) -> Outcome {
                     poll_now(handle.raw, interest)
                 }
             },
-            Op::Call { call, data } => Outcome(call(data)),
+            Op::Call { call, data, .. } => Outcome(call(data)),
         }
     }
 }

@@ -17,11 +17,12 @@
 //! [`JoinHandle::cancel`]: crate::JoinHandle::cancel
 
 use std::cell::Cell;
+use std::io;
 use std::panic::resume_unwind;
 use std::ptr;
 
 use crate::fiber::Header;
-use crate::interrupt::{Interrupted, Scope};
+use crate::interrupt::{Elapsed, Interrupted, Scope};
 use crate::suspend;
 use crate::tls;
 use crate::unwinding::{self, Epoch};
@@ -153,6 +154,12 @@ impl Cause {
             Cause::Scope(scope) => unsafe { &*scope }.is_time(),
         }
     }
+
+    /// What an operation fails with that was given up because of it. Never of the kind `Interrupted`,
+    /// upon which much of std tries again.
+    pub(crate) fn into_error(self) -> io::Error {
+        if self.is_time() { Elapsed::new().into() } else { io::Error::other(Cancelled::new()) }
+    }
 }
 
 /// What a suspension point of the current fiber has to raise now.
@@ -215,6 +222,15 @@ pub(crate) fn raise(requests: &Requests, cause: Cause) -> ! {
             resume_unwind(Box::new(Interrupted::new(scope)))
         }
     }
+}
+
+/// Raises; where nothing can unwind, the error that says the same.
+#[cold]
+pub(crate) fn give_up(requests: &Requests, cause: Cause) -> io::Error {
+    if UNWINDS {
+        raise(requests, cause);
+    }
+    cause.into_error()
 }
 
 /// Runs `f` with cancellation held off: a request that arrives meanwhile is delivered at the first

@@ -98,6 +98,12 @@ impl Interrupted {
 #[non_exhaustive]
 pub struct Elapsed {}
 
+impl Elapsed {
+    pub(crate) fn new() -> Elapsed {
+        Elapsed {}
+    }
+}
+
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the time is up")

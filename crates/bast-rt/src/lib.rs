@@ -8,6 +8,8 @@
 //! wait for). The contracts cited as "rt 1" and so on are in ARCHITECTURE.md.
 
 #[allow(unsafe_code)]
+mod blocking;
+#[allow(unsafe_code)]
 mod cancel;
 mod config;
 #[allow(unsafe_code)]
@@ -57,6 +59,7 @@ mod worker;
 
 pub use bast_coro::StackError;
 pub use bast_io::DriverKind;
+pub use blocking::{run_blocking, run_blocking_interruptible};
 pub use cancel::{Cancelled, mask};
 pub use config::StackGuards;
 pub use interrupt::{Elapsed, Interrupted, deadline, interruptible, timeout};
@@ -64,5 +67,5 @@ pub use join::{Fiber, FiberId, JoinHandle, current};
 pub use runtime::{Runtime, RuntimeBuilder, StillRunning};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use spawn::{Builder, spawn, spawn_local};
-pub use suspend::{park, park_timeout, perform, run_blocking, sleep, sleep_until, yield_now};
+pub use suspend::{park, park_timeout, perform, sleep, sleep_until, yield_now};
 pub use time::Instant;

@@ -244,7 +244,7 @@ impl Runtime {
         }
         let wait = || self.ended.wait(threads.len(), timeout);
         // A fiber of another runtime must not hold up its worker.
-        if crate::suspend::run_blocking(wait) {
+        if crate::run_blocking(wait) {
             for thread in threads {
                 // A worker's panic would be a bug in bast; it has been printed.
                 let _ = thread.join();

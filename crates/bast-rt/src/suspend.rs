@@ -12,7 +12,6 @@ use crate::cancel::{self, Cause};
 use crate::fiber::Header;
 use crate::time::Instant;
 use crate::tls;
-use crate::unwinding;
 use crate::wait::{self, Parked, Reason};
 use crate::wheel::Timer;
 use crate::worker::Worker;
@@ -151,6 +150,8 @@ unsafe fn wait(
             asked = true;
             // SAFETY: `blocked_on` says that it is pending.
             unsafe { worker.driver().cancel(record) };
+            // SAFETY: as above.
+            unsafe { insist(worker, header, record) };
         }
     }
     drop(alarm);
@@ -169,56 +170,31 @@ unsafe fn wait(
     outcome
 }
 
-/// Runs `f` on the blocking pool while the fiber waits, so that a call that blocks does not hold up
-/// the other fibers of this worker: GHC's *safe* foreign call. Outside a fiber it just calls `f`.
-///
-/// `f` may borrow: this returns only after `f` has ended, and a request to cancel the fiber meanwhile
-/// is delivered afterwards.
-///
-/// # Panics
-/// With the panic of `f`. If no thread can be started and the pool has none, with a message that says so.
-///
-/// ```
-/// let text = String::from("borrowed");
-/// bast_rt::spawn(move || {
-///     let sum: u32 = bast_rt::run_blocking(|| text.bytes().map(u32::from).sum());
-///     assert_eq!(sum, 868);
-/// }).join().unwrap();
-/// ```
-pub fn run_blocking<F, T>(f: F) -> T
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    struct Job<F, T> {
-        f: Option<F>,
-        result: Option<std::thread::Result<T>>,
-    }
+/// How often an interruptible call is interrupted until it ends.
+const AGAIN: Duration = Duration::from_millis(1);
 
-    unsafe fn call<F: FnOnce() -> T, T>(data: *mut ()) -> i32 {
-        // SAFETY: `data` is the job below, lent until the operation has completed (io 1).
-        let job = unsafe { &mut *data.cast::<Job<F, T>>() };
-        if let Some(f) = job.f.take() {
-            job.result = Some(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)));
+/// Waits for an operation that was asked to end, and asks again if it is one that has to be.
+///
+/// # Safety
+/// As [`wait`].
+#[cold]
+unsafe fn insist(worker: &Worker, header: &Header, record: NonNull<Record>) {
+    // SAFETY: an operation does not change while it is lent.
+    if !matches!(unsafe { record.as_ref() }.op(), Op::Call { interruptible: true, .. }) {
+        return;
+    }
+    while header.blocked_on.get().is_some() {
+        let mut timer =
+            Timer::new(after(worker.driver().now(), AGAIN), std::ptr::from_ref(header).cast());
+        // SAFETY: the timer is not moved or named again before the alarm goes.
+        let alarm = unsafe { Alarm::arm(worker, NonNull::from(&mut timer)) };
+        while header.blocked_on.get().is_some() && !alarm.fired() {
+            worker.park(header);
         }
-        0
-    }
-
-    if current().is_none() {
-        return f();
-    }
-    let mut job = Job { f: Some(f), result: None };
-    let op = Op::Call { call: call::<F, T>, data: (&raw mut job).cast() };
-    // Masked: the result must not get lost once `f` has begun.
-    // SAFETY: the job outlives the operation, as `perform` waits for its completion (rt 5).
-    let outcome = cancel::mask(|| unsafe { perform(op, None) });
-    match job.result {
-        Some(Ok(value)) => value,
-        Some(Err(payload)) => unwinding::pass_on(payload),
-        None => panic!(
-            "the blocking pool could not run the call: {}",
-            outcome.into_result().err().map_or_else(|| "no reason given".into(), |e| e.to_string())
-        ),
+        if header.blocked_on.get().is_some() {
+            // SAFETY: it is pending.
+            unsafe { worker.driver().cancel(record) };
+        }
     }
 }
 
@@ -263,7 +239,7 @@ fn sleep_to(deadline: Instant) {
     static SLEEP: Reason<'_> = Reason::plain("sleep");
     wait::wait(&SLEEP, Some(deadline), |wait| {
         // Without unwinding a request ends the sleep early.
-        while cancel::UNWINDS || !wait::is_due() {
+        while cancel::UNWINDS || wait::due().is_none() {
             match wait.park() {
                 Parked::Look => {}
                 Parked::TimedOut => break,

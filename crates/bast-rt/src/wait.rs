@@ -280,9 +280,14 @@ impl Wait<'_> {
         if self.deadline.is_some_and(|at| at <= now) {
             return Parked::TimedOut;
         }
-        let scope = requests.clock().filter(|_| cancel::UNWINDS);
-        let first = self.deadline.into_iter().chain(scope).min();
-        parker.wait(first.map(|at| Duration::from_nanos(at.saturating_sub(now))));
+        let clock = requests.clock();
+        if cancel::UNWINDS && clock.is_some_and(|at| at <= now) {
+            return Parked::Look;
+        }
+        // Without unwinding a scope's time passes and nothing comes of it here.
+        let ahead = clock.filter(|&at| at > now);
+        let first = self.deadline.into_iter().chain(ahead).min();
+        parker.wait(first.map(|at| Duration::from_nanos(at - now)));
         Parked::Look
     }
 }
@@ -339,6 +344,15 @@ fn is_unwinding_slowly() -> bool {
 pub fn spend() {
     if let Some((worker, header)) = suspend::current() {
         worker.spend_one(header);
+    }
+}
+
+/// The request that is due to the calling fiber or thread.
+#[cold]
+pub(crate) fn due() -> Option<Cause> {
+    match suspend::current() {
+        Some((worker, header)) => cancel::due(worker, header),
+        None => cancel::due_on_thread(tls::requests()),
     }
 }
 

@@ -14,7 +14,7 @@ pub use bast_rt::{
 };
 
 #[doc(inline)]
-pub use bast_rt::run_blocking as blocking;
+pub use bast_rt::{run_blocking as blocking, run_blocking_interruptible as blocking_interruptible};
 
 #[doc(no_inline)]
 pub use std::thread::available_parallelism;

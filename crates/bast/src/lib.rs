@@ -11,8 +11,8 @@ pub mod time;
 
 pub use fiber::{
     Builder, Cancelled, Elapsed, Fiber, FiberId, JoinHandle, Scope, ScopedJoinHandle,
-    available_parallelism, blocking, current, deadline, mask, park, park_timeout, scope, sleep,
-    sleep_until, spawn, spawn_local, timeout, yield_now,
+    available_parallelism, blocking, blocking_interruptible, current, deadline, mask, park,
+    park_timeout, scope, sleep, sleep_until, spawn, spawn_local, timeout, yield_now,
 };
 
 // The macro and the module of this name.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use bast_io::{Driver, DriverKind, Op};
 
@@ -22,14 +23,15 @@ unsafe fn count(data: *mut ()) -> i32 {
 fn results(rig: &mut Rig) {
     for value in [0_i32, 7, -libc::ENOENT] {
         let data = std::ptr::without_provenance_mut(value as usize);
-        assert_eq!(rig.run(Op::Call { call: give, data }).0, value);
+        assert_eq!(rig.run(Op::Call { call: give, data, interruptible: false }).0, value);
     }
 }
 
 fn many(rig: &mut Rig) {
     let counter = AtomicUsize::new(0);
     let data = (&raw const counter).cast_mut().cast();
-    let calls: Vec<_> = (0..500).map(|_| rig.start(Op::Call { call: count, data })).collect();
+    let calls: Vec<_> =
+        (0..500).map(|_| rig.start(Op::Call { call: count, data, interruptible: false })).collect();
     let mut seen: Vec<i32> = calls.into_iter().map(|ticket| rig.wait(ticket).0).collect();
     seen.sort_unstable();
     assert_eq!(seen, (0..500).collect::<Vec<i32>>());
@@ -39,7 +41,61 @@ fn many(rig: &mut Rig) {
 mod threads {
     use super::*;
 
-    on_real_drivers!(queued_calls_are_cancelled, running_calls_are_not);
+    on_real_drivers!(
+        queued_calls_are_cancelled,
+        running_calls_are_not,
+        interruptible_calls_are_interrupted,
+        later_calls_are_not
+    );
+
+    /// Sleeps for so many microseconds; what the system call says.
+    unsafe fn nap(data: *mut ()) -> i32 {
+        let micros = data.addr();
+        let span = libc::timespec {
+            tv_sec: (micros / 1_000_000) as libc::time_t,
+            tv_nsec: (micros % 1_000_000 * 1_000) as _,
+        };
+        // SAFETY: a time of ours, and nothing wanted back.
+        let failed = unsafe { libc::nanosleep(&raw const span, std::ptr::null_mut()) } != 0;
+        if failed { -std::io::Error::last_os_error().raw_os_error().expect("errno") } else { 0 }
+    }
+
+    fn sleeping(micros: usize, interruptible: bool) -> Op {
+        Op::Call { call: nap, data: std::ptr::without_provenance_mut(micros), interruptible }
+    }
+
+    fn interruptible_calls_are_interrupted(rig: &mut Rig) {
+        for pause in [0, 0, 1, 3] {
+            let call = rig.start(sleeping(1_000_000_000, true));
+            rig.linger(pause);
+            let asked = rig.now();
+            // Perhaps it has not begun: so again and again.
+            while rig.peek(call).is_none() {
+                rig.cancel(call);
+                rig.linger(1);
+                assert!(rig.now() - asked < 20_000_000_000, "it cannot be interrupted");
+            }
+            let outcome = rig.wait(call);
+            assert!(outcome.is_errno(libc::EINTR) || outcome.is_errno(libc::ECANCELED));
+        }
+    }
+
+    /// On one thread an interruptible call that is interrupted just as it ends, and one that is not.
+    fn later_calls_are_not(rig: &mut Rig) {
+        let mut own = narrow(rig.kind);
+        let mut interrupted = 0;
+        for round in 0..2_000 {
+            let first = own.start(sleeping(20, true));
+            let second = own.start(sleeping(100, round % 2 == 0));
+            while own.peek(first).is_none() {
+                own.cancel(first);
+                own.poll(bast_io::Wait::AtMost(Duration::from_micros(round % 100)));
+            }
+            interrupted += u32::from(own.wait(first).is_errno(libc::EINTR));
+            assert_eq!(own.wait(second).0, 0, "round {round}: a signal for another call");
+        }
+        assert!(interrupted > 0);
+    }
 
     #[derive(Default)]
     struct Gate {
@@ -72,14 +128,14 @@ mod threads {
         // A pool of one thread, so that the second call has to queue.
         let mut own = narrow(rig.kind);
         let gate = Gate::default();
-        let first = own.start(Op::Call { call: pass, data: gate.data() });
+        let first = own.start(Op::Call { call: pass, data: gate.data(), interruptible: false });
         while gate.entered.load(Ordering::Relaxed) == 0 {
             own.linger(1);
         }
         let counter = AtomicUsize::new(0);
         let data = (&raw const counter).cast_mut().cast();
-        let second = own.start(Op::Call { call: count, data });
-        let third = own.start(Op::Call { call: count, data });
+        let second = own.start(Op::Call { call: count, data, interruptible: false });
+        let third = own.start(Op::Call { call: count, data, interruptible: false });
         assert!(own.is_stuck(second) && own.is_stuck(third));
         own.cancel(second);
         assert!(own.wait(second).is_errno(libc::ECANCELED));
@@ -91,7 +147,7 @@ mod threads {
 
     fn running_calls_are_not(rig: &mut Rig) {
         let gate = Gate::default();
-        let running = rig.start(Op::Call { call: pass, data: gate.data() });
+        let running = rig.start(Op::Call { call: pass, data: gate.data(), interruptible: false });
         while gate.entered.load(Ordering::Relaxed) == 0 {
             rig.linger(1);
         }

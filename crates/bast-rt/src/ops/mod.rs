@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use bast_io::{Handle, Kind, Op, Outcome};
 
-use crate::perform;
+use crate::{cancel, perform, wait};
 
 pub use bast_io::Stat;
 pub use bast_io::addr::family;
@@ -45,11 +45,24 @@ pub use socket::{
     send_vectored, shutdown, socket,
 };
 
+/// The outcome as a result. Where nothing can unwind, an operation that was given up because of a request
+/// says so.
+#[inline]
+fn result(outcome: Outcome) -> io::Result<usize> {
+    if cancel::UNWINDS || outcome.0 >= 0 {
+        return outcome.into_result();
+    }
+    match (outcome, wait::due()) {
+        (Outcome::CANCELLED | Outcome::TIMED_OUT, Some(cause)) => Err(cause.into_error()),
+        _ => outcome.into_result(),
+    }
+}
+
 /// # Safety
 /// As [`perform`].
 unsafe fn at_once(op: Op) -> io::Result<usize> {
     // SAFETY: the caller's promise.
-    unsafe { perform(op, None) }.into_result()
+    result(unsafe { perform(op, None) })
 }
 
 /// Performs `op`; `EAGAIN` if the time was up.
@@ -60,7 +73,7 @@ unsafe fn at_once(op: Op) -> io::Result<usize> {
 unsafe fn waiting(op: Op, timeout: Option<Duration>) -> io::Result<usize> {
     match timeout {
         // SAFETY: the caller's promise.
-        None => unsafe { perform(op, None) }.into_result(),
+        None => result(unsafe { perform(op, None) }),
         // SAFETY: the caller's promise.
         Some(timeout) => unsafe { limited(op, timeout) },
     }
@@ -70,9 +83,12 @@ unsafe fn waiting(op: Op, timeout: Option<Duration>) -> io::Result<usize> {
 /// As [`perform`].
 unsafe fn limited(op: Op, timeout: Duration) -> io::Result<usize> {
     // SAFETY: the caller's promise.
-    match unsafe { perform(op, Some(timeout)) } {
-        Outcome::TIMED_OUT => Outcome::WOULD_BLOCK.into_result(),
-        outcome => outcome.into_result(),
+    let outcome = unsafe { perform(op, Some(timeout)) };
+    match result(outcome) {
+        Err(error) if outcome == Outcome::TIMED_OUT && error.get_ref().is_none() => {
+            Outcome::WOULD_BLOCK.into_result()
+        }
+        result => result,
     }
 }
 

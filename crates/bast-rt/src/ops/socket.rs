@@ -7,7 +7,7 @@ use std::time::Duration;
 use bast_io::msg::Message;
 use bast_io::{Half, Handle, HandleRef, Interest, Kind, Op, SockAddr};
 
-use super::{at_once, opened, waiting};
+use super::{at_once, opened, result, waiting};
 use crate::perform;
 
 // ---- made and set up ----
@@ -93,7 +93,7 @@ pub fn accept(handle: &Handle, timeout: Option<Duration>) -> io::Result<(Handle,
 pub fn connect(handle: &Handle, addr: &SockAddr, timeout: Option<Duration>) -> io::Result<()> {
     let op = Op::Connect { handle: handle.as_ref(), addr };
     // SAFETY: rt 5: the address is borrowed until the operation is over.
-    unsafe { perform(op, timeout) }.into_result().map(drop)
+    result(unsafe { perform(op, timeout) }).map(drop)
 }
 
 /// `recv(2)`. Zero is the end of the stream (or an empty buffer).
@@ -162,7 +162,7 @@ pub fn send_vectored(
 
 fn ready(handle: HandleRef, interest: Interest, timeout: Option<Duration>) -> io::Result<()> {
     // SAFETY: no memory.
-    unsafe { perform(Op::Poll { handle, interest }, timeout) }.into_result().map(drop)
+    result(unsafe { perform(Op::Poll { handle, interest }, timeout) }).map(drop)
 }
 
 /// Waits until `handle` is ready, or has an error to report.

@@ -8,6 +8,7 @@ mod blocking;
 mod cancel;
 mod fibers;
 mod idle;
+mod interruptible;
 mod interrupts;
 mod leaks;
 mod overflow;

@@ -11,6 +11,7 @@ mod net_only;
 mod ops;
 mod os;
 mod process;
+mod stopping;
 mod sync_mpsc;
 mod sync_mutex;
 mod sync_once;

@@ -134,6 +134,11 @@ impl Readiness {
                     (*record.as_ptr()).stage = stage::POOL_CANCEL;
                     return;
                 }
+                stage::POOL_CANCEL => {
+                    // It runs, and is interrupted once more if it can be.
+                    self.pool.cancel(record);
+                    return;
+                }
                 stage::AGAIN => {
                     self.again.remove(record);
                     self.waiting -= 1;

@@ -140,9 +140,10 @@ impl Sim {
     pub(crate) unsafe fn submit(&mut self, mut record: NonNull<Record>) -> Option<Outcome> {
         // SAFETY: io 1: the record is lent from here on. It is `Copy` and stays unchanged.
         let op = unsafe { record.as_ref() }.op;
-        if let Op::Call { call, data } = op {
+        if let Op::Call { call, data, .. } = op {
             // Deterministic: there is no pool, the call runs here and now. The world is not locked,
-            // as the call may close descriptors.
+            // as the call may close descriptors. Nothing can happen meanwhile, not even the request to
+            // interrupt it: time stands still, and the driver's thread is busy with the call.
             // SAFETY: io 1: whoever submits a call promises that it may be made.
             return Some(Outcome(unsafe { call(data) }));
         }

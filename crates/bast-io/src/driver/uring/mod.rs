@@ -63,6 +63,7 @@ mod stage {
     /// Waiting for its turn: another operation of the same kind on the same descriptor is under way.
     pub(super) const QUEUED: u8 = 6;
     pub(super) const CANCEL: u8 = 0x80;
+    pub(super) const POOL_CANCEL: u8 = POOL | CANCEL;
 }
 
 /// How many completions ahead the record is prefetched.
@@ -170,6 +171,11 @@ impl Uring {
                     return;
                 }
                 stage::POOL => {}
+                stage::POOL_CANCEL => {
+                    // It runs, and is interrupted once more if it can be.
+                    self.pool.cancel(record);
+                    return;
+                }
                 stage::QUEUED => {
                     let waits_for = (*record.as_ptr()).op.waits_for();
                     let Some((handle, interest)) = waits_for else { return };

@@ -1,0 +1,159 @@
+//! Calls that block, on the blocking pool while the fiber waits: GHC's *safe* foreign calls, and the
+//! interruptible ones.
+//!
+//! ```text
+//!   fiber                       pool
+//!   ─────                       ────
+//!   Job on its stack ──Op::Call──▶ f() ──▶ result in the Job ──completion──▶ fiber takes it
+//!   a request comes ──▶ queued still? taken back, f never runs: raise
+//!                       running? run_blocking waits; the interruptible one has the system call fail
+//!                       with EINTR, again every millisecond, until f has returned
+//! ```
+//!
+//! The result of what has run is not lost: it goes to the caller, and the next suspension point raises. Only an
+//! error of the kind `Interrupted` says that nothing was done; if a request is due then, that is what it is
+//! about, and it is raised in its place.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use bast_io::{Op, Outcome};
+
+use crate::cancel;
+use crate::suspend::{self, perform};
+use crate::unwinding;
+use crate::wait;
+
+/// What the pool runs, and where it leaves the result.
+struct Job<F, T> {
+    f: Option<F>,
+    result: Option<thread::Result<T>>,
+}
+
+impl<F: FnOnce() -> T, T> Job<F, T> {
+    fn new(f: F) -> Job<F, T> {
+        Job { f: Some(f), result: None }
+    }
+
+    /// Runs it on the pool. If it raises, or leaves no result, `f` has not run.
+    fn perform(&mut self, interruptible: bool) -> Outcome {
+        unsafe fn call<F: FnOnce() -> T, T>(data: *mut ()) -> i32 {
+            // SAFETY: `data` is the job, lent until the operation has completed (io 1).
+            let job = unsafe { &mut *data.cast::<Job<F, T>>() };
+            if let Some(f) = job.f.take() {
+                job.result = Some(catch_unwind(AssertUnwindSafe(f)));
+            }
+            0
+        }
+
+        let data = std::ptr::from_mut(self).cast();
+        // SAFETY: the job is borrowed until the operation has completed, as `perform` waits for that (rt 5).
+        // What makes `f` fit for another thread its callers ask for.
+        unsafe { perform(Op::Call { call: call::<F, T>, data, interruptible }, None) }
+    }
+}
+
+/// Runs `f` on the blocking pool while the fiber waits, so that a call that blocks does not hold up
+/// the other fibers of this worker: GHC's *safe* foreign call. Outside a fiber it just calls `f`.
+///
+/// `f` may borrow: this returns only after `f` has ended, and a request to cancel the fiber meanwhile
+/// is delivered afterwards.
+///
+/// # Panics
+/// With the panic of `f`. If no thread can be started and the pool has none, with a message that says so.
+///
+/// ```
+/// let text = String::from("borrowed");
+/// bast_rt::spawn(move || {
+///     let sum: u32 = bast_rt::run_blocking(|| text.bytes().map(u32::from).sum());
+///     assert_eq!(sum, 868);
+/// }).join().unwrap();
+/// ```
+pub fn run_blocking<F, T>(f: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    if suspend::current().is_none() {
+        return f();
+    }
+    let mut job = Job::new(f);
+    // Masked: the result must not get lost once `f` has begun.
+    let outcome = cancel::mask(|| job.perform(false));
+    match job.result {
+        Some(Ok(value)) => value,
+        Some(Err(payload)) => unwinding::pass_on(payload),
+        None => panic!(
+            "the blocking pool could not run the call: {}",
+            outcome.into_result().err().map_or_else(|| "no reason given".into(), |e| e.to_string())
+        ),
+    }
+}
+
+/// As [`run_blocking`], for a system call that can be interrupted: when the fiber is cancelled, or a timeout
+/// around it expires, the call that `f` is in fails with `EINTR`.
+///
+/// `f` is to return the error that it got, [`Interrupted`](io::ErrorKind::Interrupted). (Functions that try
+/// again by themselves when they see it, as many of std do, cannot be interrupted.) It is interrupted again every
+/// millisecond until it has returned, so that it does not matter where it was. If it returns something else, or
+/// another error, that was the outcome: it is returned here, and the next suspension point unwinds. So what
+/// `f` has read or opened is not lost.
+///
+/// Outside a fiber, and in one that runs on the simulator, it just calls `f`. Inside [`mask`](crate::mask) and
+/// in destructors while the fiber unwinds it is not interrupted.
+///
+/// On Unix the interruption is a SIGURG to the pool's thread, whose handler does nothing. If the program has
+/// a handler of its own for that signal, that one stays, and `f` is not interrupted. A call that blocks
+/// the signal, or that no signal ends, is waited for.
+///
+/// # Errors
+/// That of `f`; with nobody's request due also `Interrupted`. The reason, if no thread can be started and the pool
+/// has none.
+///
+/// # Panics
+/// With the panic of `f`.
+///
+/// # Cancellation
+/// A suspension point: unwinds if `f` has not begun, or was interrupted.
+///
+/// ```
+/// use std::io::{self, Read};
+/// use std::time::Duration;
+/// bast_rt::spawn(|| {
+///     let (mut reader, _writer) = io::pipe().unwrap();
+///     let read = bast_rt::timeout(Duration::from_millis(5), || {
+///         bast_rt::run_blocking_interruptible(|| reader.read(&mut [0; 8]))
+///     });
+///     assert!(read.is_err()); // the time is up, and the read has ended
+/// }).join().unwrap();
+/// ```
+pub fn run_blocking_interruptible<F, T>(f: F) -> io::Result<T>
+where
+    F: FnOnce() -> io::Result<T> + Send,
+    T: Send,
+{
+    let Some((worker, header)) = suspend::current() else {
+        wait::check();
+        return f();
+    };
+    let mut job = Job::new(f);
+    let outcome = job.perform(true);
+    match job.result {
+        Some(Ok(Err(error))) if error.kind() == io::ErrorKind::Interrupted => {
+            match cancel::due(worker, header) {
+                Some(cause) => Err(cancel::give_up(&header.requests, cause)),
+                None => Err(error),
+            }
+        }
+        Some(Ok(result)) => result,
+        Some(Err(payload)) => unwinding::pass_on(payload),
+        None => match cancel::due(worker, header) {
+            Some(cause) => Err(cancel::give_up(&header.requests, cause)),
+            None => Err(outcome
+                .into_result()
+                .err()
+                .unwrap_or_else(|| io::Error::other("the blocking pool could not run the call"))),
+        },
+    }
+}
