@@ -7,8 +7,10 @@
 mod blocking;
 mod cancel;
 mod fibers;
+mod hooks;
 mod idle;
 mod leaks;
+mod locals;
 mod overflow;
 mod parking;
 mod results;
