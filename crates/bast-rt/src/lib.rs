@@ -50,6 +50,8 @@ mod suspend;
 mod time;
 #[allow(unsafe_code)]
 mod tls;
+#[cfg(feature = "tracing")]
+pub mod trace;
 mod unwinding;
 #[allow(unsafe_code)]
 pub mod wait;

@@ -20,4 +20,6 @@ mod shutdown;
 mod sockets;
 mod support;
 mod timers;
+#[cfg(feature = "tracing")]
+mod trace;
 mod unwinding;
