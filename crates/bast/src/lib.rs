@@ -15,4 +15,11 @@ pub use fiber::{
     sleep_until, spawn, spawn_local, timeout, yield_now,
 };
 
+#[doc(inline)]
+pub use bast_rt::{fiber_local, hook};
+
+#[cfg(feature = "tracing")]
+#[doc(inline)]
+pub use bast_rt::trace;
+
 pub use bast_rt::{DriverKind, Runtime, RuntimeBuilder, StackError, StackGuards, StillRunning};

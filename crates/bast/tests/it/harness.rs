@@ -81,6 +81,7 @@ pub(crate) mod on_std {
         Builder, JoinHandle, ThreadId as Id, available_parallelism, current, park, park_timeout,
         scope, sleep, spawn, yield_now,
     };
+    pub(crate) use std::thread_local as local;
     pub(crate) use std::time::Instant;
 
     pub(crate) fn run(body: impl FnOnce() + Send + 'static) {
@@ -103,6 +104,7 @@ pub(crate) mod on_std {
 /// bast's names.
 #[allow(unused_imports)]
 pub(crate) mod on_bast {
+    pub(crate) use bast::fiber_local as local;
     pub(crate) use bast::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
     pub(crate) use bast::time::Instant;
     pub(crate) use bast::{
