@@ -58,7 +58,7 @@ pub(crate) struct Requests {
     /// Whether it unwound at its last suspension, or has begun to since (see `unwinding`).
     pub(crate) unwinding: Cell<bool>,
     /// Depth of `mask`.
-    masks: Cell<u32>,
+    pub(crate) masks: Cell<u32>,
     /// The scopes that it is in, innermost first.
     pub(crate) scopes: Cell<*const Scope>,
 }

@@ -235,7 +235,7 @@ unsafe fn leave<F, T>(header: NonNull<Header>) {
         // Masked: the closure has ended, and this is cleaning up.
         cancel::mask(|| fiber.locals.end());
         if hook::any() {
-            hook::around(None);
+            hook::leave();
         }
         if fiber.lifecycle.is_detached() {
             // The handle has gone meanwhile.

@@ -26,7 +26,7 @@
 //! Ordering: the links are `OnceLock`s, which publish what they lead to. `ANY` only says that it is
 //! worth looking (Relaxed): a worker that reads it late switches without the hook for so much longer.
 
-use std::any::type_name;
+use std::any::{Any, type_name};
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write as _};
@@ -35,8 +35,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::LocalKey;
 
-use crate::cancel;
+use crate::fiber::Header;
 use crate::suspend;
+use crate::worker::Worker;
 
 /// Saves and restores a state of the thread, so that each fiber has its own.
 ///
@@ -167,22 +168,28 @@ struct Hook<H> {
     off: AtomicBool,
 }
 
+/// The fiber that is switched, and by what. Without a switch it has ended, and nothing is put back.
+pub(crate) struct Change<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) header: &'a Header,
+    pub(crate) switch: Option<fn(&Worker, &Header)>,
+}
+
 /// A hook, with the type of what it saves forgotten.
 trait Around: Send + Sync {
-    /// Without a switch the fiber has ended, and nothing is put back.
-    fn around(&self, rest: Option<&'static Node>, switch: Option<&dyn Fn()>);
+    fn around(&self, rest: Option<&'static Node>, change: &Change<'_>);
 }
 
 impl<H: SwitchHook> Around for Hook<H> {
-    fn around(&self, rest: Option<&'static Node>, switch: Option<&dyn Fn()>) {
-        let saved = self.call(|| self.hook.suspend());
-        match (rest, switch) {
-            (Some(node), _) => node.around(switch),
-            (None, Some(switch)) => switch(),
+    fn around(&self, rest: Option<&'static Node>, change: &Change<'_>) {
+        let saved = self.call(change, || self.hook.suspend());
+        match (rest, change.switch) {
+            (Some(node), _) => node.around(change),
+            (None, Some(switch)) => switch(change.worker, change.header),
             (None, None) => {}
         }
         if let Some(saved) = saved {
-            self.call(|| match switch {
+            self.call(change, || match change.switch {
                 Some(_) => self.hook.resume(saved),
                 None => drop(saved),
             });
@@ -193,38 +200,38 @@ impl<H: SwitchHook> Around for Hook<H> {
 impl<H> Hook<H> {
     /// Calls a function of the user's, of whose panics nothing gets out: the frames further out wait, and
     /// lists lead to their locals.
-    fn call<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
-        let current = suspend::current();
-        let before = current.map(|(worker, header)| {
-            worker.hook.set(Some(self.name));
-            header.requests.unwinding.get()
-        });
+    #[inline]
+    fn call<R>(&self, change: &Change<'_>, f: impl FnOnce() -> R) -> Option<R> {
+        let requests = &change.header.requests;
+        let unwinding = requests.unwinding.get();
+        change.worker.hook.set(Some(self.name));
+        // Masked: a request that was raised in here would be lost.
+        requests.masks.set(requests.masks.get() + 1);
         let off = self.off.load(Relaxed);
         // If it is off, what `f` has captured is dropped all the same: a state that was saved.
-        // Masked: a request that was raised in here would be lost.
-        let f = move || if off { None } else { Some(cancel::mask(f)) };
+        let f = move || if off { None } else { Some(f()) };
         let result = catch_unwind(AssertUnwindSafe(f));
-        if let Some((worker, header)) = current {
-            worker.hook.set(None);
-            header.requests.unwinding.set(before.unwrap_or_default());
+        requests.masks.set(requests.masks.get() - 1);
+        requests.unwinding.set(unwinding);
+        change.worker.hook.set(None);
+        result.unwrap_or_else(|payload| self.switch_off(payload))
+    }
+
+    #[cold]
+    fn switch_off<R>(&self, payload: Box<dyn Any + Send>) -> Option<R> {
+        // Its destructor could panic again.
+        std::mem::forget(payload);
+        if !self.off.swap(true, Relaxed) {
+            let name = self.name;
+            say(format_args!("the switch hook '{name}' has panicked and is not called any more"));
         }
-        result.unwrap_or_else(|payload| {
-            // Its destructor could panic again.
-            std::mem::forget(payload);
-            if !self.off.swap(true, Relaxed) {
-                let name = self.name;
-                say(format_args!(
-                    "the switch hook '{name}' has panicked and is not called any more"
-                ));
-            }
-            None
-        })
+        None
     }
 }
 
 impl Node {
-    fn around(&self, switch: Option<&dyn Fn()>) {
-        self.hook.around(self.next.get().copied(), switch);
+    fn around(&self, change: &Change<'_>) {
+        self.hook.around(self.next.get().copied(), change);
     }
 }
 
@@ -239,17 +246,23 @@ pub(crate) fn any() -> bool {
     ANY.load(Relaxed)
 }
 
-/// Runs `switch`, which does not unwind, between the two halves of all hooks.
+/// Makes the change, whose switch does not unwind, between the two halves of all hooks.
 #[cold]
-pub(crate) fn around(switch: Option<&dyn Fn()>) {
-    if let Some((worker, _)) = suspend::current()
-        && let Some(name) = worker.hook.get()
-    {
+pub(crate) fn around(change: &Change<'_>) {
+    if let Some(name) = change.worker.hook.get() {
         // The fiber is half suspended already.
         say(format_args!("the switch hook '{name}' suspended its fiber, which a hook must not do"));
         std::process::abort();
     }
     if let Some(first) = FIRST.get() {
-        first.around(switch);
+        first.around(change);
+    }
+}
+
+/// The current fiber has ended: the thread goes back to the neutral state.
+#[cold]
+pub(crate) fn leave() {
+    if let Some((worker, header)) = suspend::current() {
+        around(&Change { worker, header, switch: None });
     }
 }

@@ -432,7 +432,7 @@ impl Worker {
     #[inline(always)]
     fn switch_out(&self, header: &Header) {
         if hook::any() {
-            hook::around(Some(&|| self.switch(header)));
+            hook::around(&hook::Change { worker: self, header, switch: Some(Worker::switch) });
         } else {
             self.switch(header);
         }

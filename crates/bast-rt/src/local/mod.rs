@@ -3,9 +3,9 @@
 //! ```text
 //!   static KEY: LocalKey<T>       Header.locals (or the thread's, in tls)
 //!     slot ── 3                     └─▶ Store
-//!     init: fn() -> T                     slots: [·, ·, ▪, …]
-//!     ops: drop, copy                               │
-//!                                                   └─▶ Value<T>, in a box of its own
+//!     init: fn() -> T                     by number: [·, ·, ·, ▪, …]
+//!     ops: drop, copy                                         │
+//!                                                             └─▶ Value<T>, in a box of its own
 //! ```
 //!
 //! A key takes a number when it is used for the first time, and the number leads to the value by two

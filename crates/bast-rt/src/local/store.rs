@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   null ──first value──▶ Store ──end──▶ ENDED         a slot: null ──▶ value ──▶ GONE
-//!                           slots[n]   by number
+//!                           few, more   by number
 //!                           newest ─▶ value ─▶ value ─▶ …   in the order of their making
 //! ```
 //!
@@ -94,10 +94,43 @@ unsafe fn drop_quietly(link: Link) {
     let _ = catch_unwind(AssertUnwindSafe(|| unsafe { (link.as_ref().ops.drop)(link) }));
 }
 
+/// Slots that are in the store itself; most programs have no more keys.
+const FEW: usize = 8;
+
+/// By number: null, [`GONE`], or a value. Number 0 is nobody's.
 struct Store {
-    /// By number less 1: null, [`GONE`], or a value.
-    slots: Vec<*mut Head>,
+    few: [*mut Head; FEW],
+    more: Vec<*mut Head>,
     newest: Option<Link>,
+}
+
+impl Store {
+    const NEW: Store = Store { few: [ptr::null_mut(); FEW], more: Vec::new(), newest: None };
+
+    #[inline]
+    fn get(&self, slot: u32) -> *mut Head {
+        let index = slot as usize;
+        match self.few.get(index) {
+            Some(&entry) => entry,
+            None => self.more.get(index - FEW).copied().unwrap_or(ptr::null_mut()),
+        }
+    }
+
+    fn set(&mut self, slot: u32, entry: *mut Head) {
+        let index = slot as usize;
+        if let Some(place) = self.few.get_mut(index) {
+            *place = entry;
+            return;
+        }
+        if self.more.len() <= index - FEW {
+            self.more.resize(index - FEW + 1, ptr::null_mut());
+        }
+        self.more[index - FEW] = entry;
+    }
+
+    fn end(&self) -> u32 {
+        (FEW + self.more.len()) as u32
+    }
 }
 
 /// The locals of a fiber or thread. Has no destructor: `end` has to be called.
@@ -135,8 +168,7 @@ impl Locals {
             return ptr::without_provenance_mut(store.addr());
         }
         // SAFETY: neither null nor gone, so it is there; the borrow ends with the statement.
-        let slots = unsafe { &(*store).slots };
-        slots.get((slot as usize).wrapping_sub(1)).copied().unwrap_or(ptr::null_mut())
+        unsafe { &*store }.get(slot)
     }
 
     /// The value with this number; 0 is nobody's.
@@ -158,19 +190,14 @@ impl Locals {
             return self.find(slot).ok_or(AccessError);
         }
         if self.is_empty() {
-            let store = Box::new(Store { slots: Vec::new(), newest: None });
-            self.0.set(Box::into_raw(store));
+            self.0.set(Box::into_raw(Box::new(Store::NEW)));
             if ptr::eq(self, tls::locals()) {
                 tls::end_locals_with_thread();
             }
         }
         // SAFETY: there; nothing is called while it is borrowed.
         let store = unsafe { &mut *self.0.get() };
-        let index = slot as usize - 1;
-        if store.slots.len() <= index {
-            store.slots.resize(index + 1, ptr::null_mut());
-        }
-        store.slots[index] = link.as_ptr();
+        store.set(slot, link.as_ptr());
         // SAFETY: alive, and its head is reached by cells only.
         let head = unsafe { link.as_ref() };
         head.slot.set(slot);
@@ -188,8 +215,7 @@ impl Locals {
         let copies = Inherited(Locals::new());
         for slot in 1.. {
             // SAFETY: there, unless what is called below has ended it; the borrow ends here.
-            let count = self.store().map_or(0, |store| unsafe { (*store.as_ptr()).slots.len() });
-            if slot as usize > count {
+            if self.store().is_none_or(|store| slot >= unsafe { store.as_ref() }.end()) {
                 break;
             }
             let Some(link) = self.find(slot) else { continue };
@@ -223,8 +249,7 @@ impl Locals {
                 let head = link.as_ref();
                 (*store).newest = head.older.get();
                 if head.ops.needs_drop {
-                    let index = head.slot.get() as usize - 1;
-                    (&mut (*store).slots)[index] = ptr::without_provenance_mut(GONE);
+                    (*store).set(head.slot.get(), ptr::without_provenance_mut(GONE));
                     drop_quietly(link);
                 } else {
                     head.older.set(plain.replace(link));

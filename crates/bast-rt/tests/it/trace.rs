@@ -51,10 +51,10 @@ impl Seen {
 /// Enters spans and suspends in every way. Fiber `n` is to be seen in spans of parity `n`.
 fn work(n: u64) {
     assert!(Span::current().is_none(), "a fiber begins in no span");
-    let outer = if n % 2 == 0 { info_span!("even") } else { info_span!("odd") };
+    let outer = if n.is_multiple_of(2) { info_span!("even") } else { info_span!("odd") };
     let outer = outer.entered();
     for round in 0..6 {
-        let inner = if n % 2 == 0 { info_span!("two") } else { info_span!("one") };
+        let inner = if n.is_multiple_of(2) { info_span!("two") } else { info_span!("one") };
         let inner = inner.entered();
         match round {
             0 => sleep(Duration::from_micros(n * 7)),

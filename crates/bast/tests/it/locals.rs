@@ -14,10 +14,10 @@ twins! {
             use super::*;
             local! {
                 /// Documented.
-                pub(super) static ONE: u32 = 1;
+                pub(super) static ONE: u32 = "x".repeat(1).len() as u32;
                 pub static TWO: Cell<u32> = const { Cell::new(2) };
                 #[allow(dead_code)]
-                static THREE: Vec<u8> = Vec::new()
+                static THREE: Vec<u8> = vec![3]
             }
             local!(static FOUR: String = { let mut four = String::from("fo"); four.push_str("ur"); four });
             local! {}
