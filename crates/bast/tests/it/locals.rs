@@ -14,7 +14,7 @@ twins! {
             use super::*;
             local! {
                 /// Documented.
-                pub(super) static ONE: u32 = "x".repeat(1).len() as u32;
+                pub(super) static ONE: u32 = "1".parse().unwrap();
                 pub static TWO: Cell<u32> = const { Cell::new(2) };
                 #[allow(dead_code)]
                 static THREE: Vec<u8> = vec![3]
