@@ -69,7 +69,7 @@ pub(crate) struct Requests {
     /// When it last was seen to unwind (see `unwinding`).
     pub(crate) unwinding: Cell<Epoch>,
     /// Depth of `mask`.
-    masks: Cell<u32>,
+    pub(crate) masks: Cell<u32>,
     /// The scopes that it is in, innermost first.
     pub(crate) scopes: Cell<*const Scope>,
 }

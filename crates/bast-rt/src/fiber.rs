@@ -27,9 +27,11 @@ use std::thread;
 use bast_coro::{Context, Stack, Suspender};
 use bast_io::Record;
 
-use crate::cancel::{Cancelled, Requests};
+use crate::cancel::{self, Cancelled, Requests};
+use crate::hook;
 use crate::inbox::Node;
 use crate::lifecycle::{Finish, Lifecycle};
+use crate::local::Locals;
 use crate::parker::Waiter;
 use crate::post::Post;
 use crate::records;
@@ -87,6 +89,8 @@ pub(crate) struct Header {
     /// The home worker's list of started fibers.
     pub(crate) next: Cell<*const Header>,
     pub(crate) prev: Cell<*const Header>,
+    /// Its `fiber_local!` variables.
+    pub(crate) locals: Locals,
 
     /// Who joins (see `lifecycle` for whose cell it is when).
     pub(crate) waiter: UnsafeCell<Option<Waiter>>,
@@ -162,6 +166,7 @@ where
                 waiting: Cell::new(ptr::null()),
                 next: Cell::new(ptr::null()),
                 prev: Cell::new(ptr::null()),
+                locals: Locals::new(),
                 waiter: UnsafeCell::new(None),
                 vtable: const {
                     &VTable {
@@ -199,7 +204,8 @@ unsafe fn run<F: FnOnce() -> T, T>(suspender: &Suspender, arg: *mut ()) {
         fiber.suspender.set(suspender);
         if fiber.requests.raised.get() {
             // Cancelled before it could begin: the runtime stops.
-            return abort::<F, T>(header, Box::new(Cancelled::new()));
+            abort::<F, T>(header, Box::new(Cancelled::new()));
+            return leave::<F, T>(header);
         }
         let slot: *mut Slot<F, T> = slot::<F, T>(header);
         let Slot::Closure(f) = slot.read() else { unreachable!("a fiber runs once") };
@@ -210,6 +216,30 @@ unsafe fn run<F: FnOnce() -> T, T>(suspender: &Suspender, arg: *mut ()) {
             drop_quietly(result);
         } else {
             slot.write(Slot::Result(result));
+        }
+        if !fiber.locals.is_empty() || hook::any() {
+            leave::<F, T>(header);
+        }
+    }
+}
+
+/// The rest of a fiber whose closure has gone: what it leaves behind ends here, on its own stack.
+///
+/// # Safety
+/// As `slot`; the caller is the fiber, and its result is stored.
+#[cold]
+unsafe fn leave<F, T>(header: NonNull<Header>) {
+    // SAFETY: the caller's promise; until the end the slot belongs to the fiber.
+    unsafe {
+        let fiber = header.as_ref();
+        // Masked: the closure has ended, and this is cleaning up.
+        cancel::mask(|| fiber.locals.end());
+        if hook::any() {
+            hook::leave();
+        }
+        if fiber.lifecycle.is_detached() {
+            // The handle has gone meanwhile.
+            discard_slot::<F, T>(header);
         }
     }
 }
@@ -285,7 +315,10 @@ pub(crate) unsafe fn mount(header: NonNull<Header>, stack: Stack) {
 /// The caller took the fiber from its queue. `finish` has to follow.
 pub(crate) unsafe fn abort_unstarted(header: NonNull<Header>, payload: Box<dyn Any + Send>) {
     // SAFETY: the caller's promise.
-    unsafe { (header.as_ref().vtable.abort)(header, payload) }
+    unsafe {
+        (header.as_ref().vtable.abort)(header, payload);
+        header.as_ref().locals.end();
+    }
 }
 
 /// Ends a fiber that no worker will start any more, as cancelled, and wakes its joiner.

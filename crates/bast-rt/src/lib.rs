@@ -14,6 +14,7 @@ mod cancel;
 mod config;
 #[allow(unsafe_code)]
 mod fiber;
+pub mod hook;
 mod idle;
 #[allow(unsafe_code)]
 mod inbox;
@@ -22,6 +23,8 @@ mod interrupt;
 #[allow(unsafe_code)]
 mod join;
 mod lifecycle;
+#[allow(unsafe_code)]
+mod local;
 #[cfg(all(test, loom))]
 #[allow(unsafe_code)]
 mod loom_tests;
@@ -49,6 +52,8 @@ mod suspend;
 mod time;
 #[allow(unsafe_code)]
 mod tls;
+#[cfg(feature = "tracing")]
+pub mod trace;
 mod unwinding;
 #[allow(unsafe_code)]
 pub mod wait;
@@ -64,6 +69,7 @@ pub use cancel::{Cancelled, mask};
 pub use config::StackGuards;
 pub use interrupt::{Elapsed, Interrupted, deadline, interruptible, timeout};
 pub use join::{Fiber, FiberId, JoinHandle, current};
+pub use local::{AccessError, LocalKey};
 pub use runtime::{Runtime, RuntimeBuilder, StillRunning};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use spawn::{Builder, spawn, spawn_local};

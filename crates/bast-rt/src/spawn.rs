@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::config;
 use crate::fiber::{self, Header, Meta, State};
 use crate::join::JoinHandle;
+use crate::local;
 use crate::remote;
 use crate::runtime::default_runtime;
 use crate::scope::{Scope, ScopedJoinHandle};
@@ -105,7 +106,12 @@ fn make<F, T>(
 where
     F: FnOnce() -> T,
 {
+    let inherited = local::inherit(worker);
     let header = fiber::create(f, worker, meta, Location::caller());
+    if let Some(inherited) = inherited {
+        // SAFETY: just made, shown to nobody.
+        unsafe { header.as_ref() }.locals.adopt(inherited);
+    }
     // SAFETY: `create` made one reference for the handle, and the result is a `T`.
     (header, unsafe { JoinHandle::new(header) })
 }

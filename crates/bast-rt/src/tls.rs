@@ -9,6 +9,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use crate::cancel::Requests;
+use crate::local::Locals;
 use crate::parker::ThreadParker;
 use crate::worker::Worker;
 
@@ -17,6 +18,17 @@ thread_local! {
     static PARKER: OnceCell<Arc<ThreadParker>> = const { OnceCell::new() };
     static REQUESTS: Requests = const { Requests::new() };
     static RANDOM: Cell<u64> = const { Cell::new(0) };
+    static LOCALS: Locals = const { Locals::new() };
+    static END_OF_LOCALS: EndOfLocals = const { EndOfLocals };
+}
+
+/// Ends the thread's `fiber_local!` variables with the thread, if it has any.
+struct EndOfLocals;
+
+impl Drop for EndOfLocals {
+    fn drop(&mut self) {
+        locals().end();
+    }
 }
 
 /// The worker that runs on this thread, if one does. It outlives everything that it runs.
@@ -56,6 +68,19 @@ pub(crate) fn requests<'a>() -> &'a Requests {
     // SAFETY: without a destructor the variable lives as long as its thread, and `Requests` is not Sync:
     // the reference does not leave it.
     REQUESTS.with(|requests| unsafe { &*std::ptr::from_ref(requests) })
+}
+
+/// The `fiber_local!` variables of this thread, for code that runs outside fibers.
+#[inline(never)]
+pub(crate) fn locals<'a>() -> &'a Locals {
+    // SAFETY: as for `requests`.
+    LOCALS.with(|locals| unsafe { &*std::ptr::from_ref(locals) })
+}
+
+/// Has this thread's `fiber_local!` variables ended when it ends.
+pub(crate) fn end_locals_with_thread() {
+    // An error would mean that they have been ended, and then there is nothing to end.
+    let _ = END_OF_LOCALS.try_with(|_| ());
 }
 
 /// xorshift64*: Marsaglia, "Xorshift RNGs" (2003); Vigna (2014).

@@ -381,10 +381,7 @@ fn check_thread() {
 #[cold]
 #[must_use]
 pub fn is_due() -> bool {
-    match suspend::current() {
-        Some((worker, header)) => cancel::due(worker, header).is_some(),
-        None => cancel::due_on_thread(tls::requests()).is_some(),
-    }
+    due().is_some()
 }
 
 /// Same as [`std::panic::resume_unwind`], for a payload that a primitive caught in order to bring something

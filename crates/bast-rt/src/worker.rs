@@ -32,6 +32,7 @@ use bast_io::{Done, Driver, Outcome, Record, Wait, prefetch};
 use crossbeam_deque as deque;
 
 use crate::fiber::{self, Header, State};
+use crate::hook;
 use crate::idle::Left;
 use crate::post::Post;
 use crate::records::Records;
@@ -76,6 +77,8 @@ pub(crate) struct Worker {
     searching: Cell<bool>,
     linger: Linger,
     pub(crate) unwinding: Unwinding,
+    /// The name of the switch hook that runs.
+    pub(crate) hook: Cell<Option<&'static str>>,
     stopping: Cell<bool>,
     /// Since when this worker has left new fibers to a less loaded one; 0 if it has not.
     respite: Cell<u64>,
@@ -111,6 +114,7 @@ impl Worker {
             searching: Cell::new(false),
             linger: Linger::new(),
             unwinding: Unwinding::default(),
+            hook: Cell::new(None),
             stopping: Cell::new(false),
             respite: Cell::new(0),
             drained: Cell::new(false),
@@ -434,6 +438,15 @@ impl Worker {
 
     #[inline(always)]
     fn switch_out(&self, header: &Header) {
+        if hook::any() {
+            hook::around(&hook::Change { worker: self, header, switch: Some(Worker::switch) });
+        } else {
+            self.switch(header);
+        }
+    }
+
+    #[inline(always)]
+    fn switch(&self, header: &Header) {
         let unwinding = self.is_unwinding(header);
         if unwinding {
             self.unwinding.suspend(header);
@@ -450,7 +463,7 @@ impl Worker {
     pub(crate) fn spend_inline(&self, header: &Header) {
         self.spend(INLINE);
         if self.credit.get() <= 0 {
-            self.yield_now(header);
+            self.give_way(header);
         }
     }
 
@@ -459,6 +472,14 @@ impl Worker {
     pub(crate) fn spend_one(&self, header: &Header) {
         self.spend(1);
         if self.credit.get() <= 0 {
+            self.give_way(header);
+        }
+    }
+
+    /// Nobody has asked for this suspension, so that a hook may well come here.
+    #[cold]
+    fn give_way(&self, header: &Header) {
+        if self.hook.get().is_none() {
             self.yield_now(header);
         }
     }

@@ -4,13 +4,14 @@
 //! * [`std::thread::Thread`] is [`Fiber`] here, `ThreadId` is [`FiberId`].
 //! * A fiber can be cancelled: whatever suspends it then unwinds with [`Cancelled`].
 //! * [`park`] never wakes without a reason.
-//! * `thread_local!` variables belong to the worker thread, so fibers share them.
+//! * `thread_local!` variables belong to the worker thread, so fibers share them; those of
+//!   [`fiber_local!`](crate::fiber_local) are each fiber's own.
 
 #[doc(inline)]
 pub use bast_rt::{
-    Builder, Cancelled, Elapsed, Fiber, FiberId, Interrupted, JoinHandle, Scope, ScopedJoinHandle,
-    current, deadline, mask, park, park_timeout, scope, sleep, sleep_until, spawn, spawn_local,
-    timeout, yield_now,
+    AccessError, Builder, Cancelled, Elapsed, Fiber, FiberId, Interrupted, JoinHandle, LocalKey,
+    Scope, ScopedJoinHandle, current, deadline, mask, park, park_timeout, scope, sleep,
+    sleep_until, spawn, spawn_local, timeout, yield_now,
 };
 
 #[doc(inline)]

@@ -18,5 +18,11 @@ pub use fiber::{
 // The macro and the module of this name.
 #[doc(inline)]
 pub use bast_sync::select;
+#[doc(inline)]
+pub use bast_rt::{fiber_local, hook};
+
+#[cfg(feature = "tracing")]
+#[doc(inline)]
+pub use bast_rt::trace;
 
 pub use bast_rt::{DriverKind, Runtime, RuntimeBuilder, StackError, StackGuards, StillRunning};

@@ -22,7 +22,7 @@ pub(super) const CHECKS: &[Check] = &[Check {
 const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("bast-coro", &["corosensei", "libc", "windows-sys"], &[]),
     ("bast-io", &["io-uring", "libc", "windows-sys"], &["loom"]),
-    ("bast-rt", &["bast-coro", "bast-io", "crossbeam-deque"], &["loom"]),
+    ("bast-rt", &["bast-coro", "bast-io", "crossbeam-deque", "tracing-core"], &["loom"]),
     ("bast-sync", &["bast-rt"], &["loom"]),
     ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync"], &[]),
 ];

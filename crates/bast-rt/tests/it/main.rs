@@ -7,10 +7,12 @@
 mod blocking;
 mod cancel;
 mod fibers;
+mod hooks;
 mod idle;
 mod interruptible;
 mod interrupts;
 mod leaks;
+mod locals;
 mod overflow;
 mod parking;
 mod results;
@@ -21,4 +23,6 @@ mod sockets;
 mod support;
 mod timeouts;
 mod timers;
+#[cfg(feature = "tracing")]
+mod trace;
 mod unwinding;

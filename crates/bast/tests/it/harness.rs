@@ -86,6 +86,7 @@ pub(crate) mod on_std {
         Builder, JoinHandle, ThreadId as Id, available_parallelism, current, park, park_timeout,
         scope, sleep, spawn, yield_now,
     };
+    pub(crate) use std::thread_local as local;
     pub(crate) use std::time::Instant;
 
     pub(crate) fn run(body: impl FnOnce() + Send + 'static) {
@@ -108,6 +109,7 @@ pub(crate) mod on_std {
 /// bast's names.
 #[allow(unused_imports)]
 pub(crate) mod on_bast {
+    pub(crate) use bast::fiber_local as local;
     pub(crate) use bast::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
     pub(crate) use bast::sync::mpsc;
     pub(crate) use bast::sync::{

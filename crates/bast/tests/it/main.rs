@@ -7,6 +7,7 @@ mod harness;
 
 mod fibers;
 mod fibers_only;
+mod locals;
 mod net_only;
 mod ops;
 mod os;

@@ -8,6 +8,7 @@
 //! workers stays in this process: `cargo test -p bast --test soundness`.
 
 mod documents;
+mod hooked;
 mod kept;
 mod lazy_local;
 mod neighbours;
