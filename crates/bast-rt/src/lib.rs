@@ -16,6 +16,8 @@ mod idle;
 #[allow(unsafe_code)]
 mod inbox;
 #[allow(unsafe_code)]
+mod inspect;
+#[allow(unsafe_code)]
 mod interrupt;
 #[allow(unsafe_code)]
 mod join;
@@ -59,6 +61,9 @@ pub use bast_coro::StackError;
 pub use bast_io::DriverKind;
 pub use cancel::{Cancelled, mask};
 pub use config::StackGuards;
+pub use inspect::{
+    Dump, FiberDump, Frame, Metrics, RuntimeMetrics, WorkerMetrics, dump, dump_on_signal, metrics,
+};
 pub use interrupt::{Elapsed, Interrupted, deadline, interruptible, timeout};
 pub use join::{Fiber, FiberId, JoinHandle, current};
 pub use runtime::{Runtime, RuntimeBuilder, StillRunning};

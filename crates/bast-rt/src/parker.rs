@@ -2,18 +2,40 @@
 //!
 //! A thread's parker has two tokens, as a fiber has: the runtime's own wake-up, after which the waiter
 //! looks at its condition again, and the user's `unpark`, which only `park` may consume.
+//!
+//! A thread that blocks without a deadline is listed meanwhile (module `inspect::blocked`); whoever ends
+//! that takes it off the list.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::fiber::Header;
+use crate::inspect::{Looks, thread_blocks, thread_woken};
 use crate::remote;
+use crate::wait::Reason;
 
 #[derive(Clone, Copy, Default)]
 struct Tokens {
     woken: bool,
     unparked: bool,
+    /// What the thread is listed as blocked for.
+    blocked: Option<Token>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Wake,
+    Unpark,
+}
+
+impl Tokens {
+    fn has(&self, token: Token) -> bool {
+        match token {
+            Token::Wake => self.woken,
+            Token::Unpark => self.unparked,
+        }
+    }
 }
 
 /// A thread that can be blocked and woken.
@@ -44,13 +66,10 @@ impl ThreadParker {
     }
 
     /// Blocks until `wake`, or for `timeout`.
-    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+    pub(crate) fn wait(&self, timeout: Option<Duration>, reason: &Reason<'_>) {
         let tokens = self.lock();
         let mut tokens = match timeout {
-            None => self
-                .changed
-                .wait_while(tokens, |tokens| !tokens.woken)
-                .unwrap_or_else(PoisonError::into_inner),
+            None => self.block(tokens, Token::Wake, reason),
             Some(timeout) => {
                 self.changed
                     .wait_timeout_while(tokens, timeout, |tokens| !tokens.woken)
@@ -61,17 +80,62 @@ impl ThreadParker {
         tokens.woken = false;
     }
 
+    /// Blocks until the token is there, however long that takes.
+    fn block<'a>(
+        &'a self,
+        mut tokens: MutexGuard<'a, Tokens>,
+        token: Token,
+        reason: &Reason<'_>,
+    ) -> MutexGuard<'a, Tokens> {
+        if tokens.has(token) {
+            return tokens;
+        }
+        thread_blocks(self, reason);
+        tokens.blocked = Some(token);
+        let mut looks = Looks::new();
+        while !tokens.has(token) {
+            let missing = |tokens: &mut Tokens| !tokens.has(token);
+            let Some(due) = looks.next() else {
+                let waited = self.changed.wait_while(tokens, missing);
+                tokens = waited.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let waited = self.changed.wait_timeout_while(tokens, due, missing);
+            tokens = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if !tokens.has(token) {
+                // The last one to fall asleep may be this thread.
+                drop(tokens);
+                looks.look();
+                tokens = self.lock();
+            }
+        }
+        tokens
+    }
+
     pub(crate) fn wake(&self) {
-        self.lock().woken = true;
+        self.give(Token::Wake);
+    }
+
+    fn give(&self, token: Token) {
+        let mut tokens = self.lock();
+        match token {
+            Token::Wake => tokens.woken = true,
+            Token::Unpark => tokens.unparked = true,
+        }
+        if tokens.blocked == Some(token) {
+            tokens.blocked = None;
+            thread_woken(self);
+        }
+        drop(tokens);
         self.changed.notify_one();
     }
 
     /// Blocks until `unpark` or the deadline.
-    pub(crate) fn park(&self, deadline: Option<Instant>) {
+    pub(crate) fn park(&self, deadline: Option<Instant>, reason: &Reason<'_>) {
         let mut tokens = self.lock();
         while !tokens.unparked {
             tokens = match deadline {
-                None => self.changed.wait(tokens).unwrap_or_else(PoisonError::into_inner),
+                None => self.block(tokens, Token::Unpark, reason),
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
@@ -88,8 +152,7 @@ impl ThreadParker {
     }
 
     pub(crate) fn unpark(&self) {
-        self.lock().unparked = true;
-        self.changed.notify_one();
+        self.give(Token::Unpark);
     }
 
     fn lock(&self) -> MutexGuard<'_, Tokens> {

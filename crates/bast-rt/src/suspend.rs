@@ -279,7 +279,7 @@ fn sleep_to(deadline: Instant) {
 #[inline(always)]
 pub fn park() {
     match current() {
-        None => tls::parker().park(None),
+        None => tls::parker().park(None, &PARK),
         Some((worker, header)) => {
             cancel::check(worker, header);
             header.waiting.set(&raw const PARK);
@@ -307,8 +307,8 @@ impl Drop for Done<'_> {
 pub fn park_timeout(timeout: Duration) {
     let Some((worker, header)) = current() else {
         return match StdInstant::now().checked_add(timeout) {
-            deadline @ Some(_) => tls::parker().park(deadline),
-            None => tls::parker().park(None),
+            deadline @ Some(_) => tls::parker().park(deadline, &PARK),
+            None => tls::parker().park(None, &PARK),
         };
     };
     cancel::check(worker, header);

@@ -161,7 +161,7 @@ pub struct Wait<'a> {
 
 enum Who<'a> {
     Fiber { worker: &'a Worker, header: &'a Header, alarm: Option<Alarm<'a>> },
-    Thread(Arc<ThreadParker>),
+    Thread(Arc<ThreadParker>, &'a Reason<'a>),
 }
 
 /// Why [`Wait::park`] returned.
@@ -200,7 +200,7 @@ pub fn wait<R>(
 ) -> R {
     let deadline = deadline.map(|Instant(at)| at);
     let Some((worker, header)) = suspend::current() else {
-        return body(&Wait { who: Who::Thread(tls::parker()), deadline });
+        return body(&Wait { who: Who::Thread(tls::parker(), reason), deadline });
     };
     header.waiting.set(ptr::from_ref(reason).cast());
     let _done = Done(header);
@@ -217,7 +217,7 @@ impl Wait<'_> {
     pub fn waiter(&self) -> Waiter {
         Waiter(match &self.who {
             Who::Fiber { header, .. } => parker::Waiter::Fiber(NonNull::from(*header)),
-            Who::Thread(parker) => parker::Waiter::Thread(NonNull::from(&**parker)),
+            Who::Thread(parker, _) => parker::Waiter::Thread(NonNull::from(&**parker)),
         })
     }
 
@@ -237,12 +237,12 @@ impl Wait<'_> {
                 worker.park(header);
                 Parked::Look
             }
-            Who::Thread(parker) => self.park_thread(parker),
+            Who::Thread(parker, reason) => self.park_thread(parker, reason),
         }
     }
 
     #[cold]
-    fn park_thread(&self, parker: &ThreadParker) -> Parked {
+    fn park_thread(&self, parker: &ThreadParker, reason: &Reason<'_>) -> Parked {
         let requests = tls::requests();
         if cancel::UNWINDS
             && let Some(cause) = cancel::due_on_thread(requests)
@@ -254,7 +254,7 @@ impl Wait<'_> {
             return Parked::TimedOut;
         }
         let first = self.deadline.into_iter().chain(requests.clock()).min();
-        parker.wait(first.map(|at| std::time::Duration::from_nanos(at - now)));
+        parker.wait(first.map(|at| std::time::Duration::from_nanos(at - now)), reason);
         Parked::Look
     }
 }

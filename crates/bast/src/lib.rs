@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod fiber;
+pub mod inspect;
 pub mod io;
 pub mod net;
 #[allow(unsafe_code)]
@@ -14,5 +15,7 @@ pub use fiber::{
     available_parallelism, blocking, current, deadline, mask, park, park_timeout, scope, sleep,
     sleep_until, spawn, spawn_local, timeout, yield_now,
 };
+
+pub use inspect::{Dump, Metrics, dump, dump_on_signal, metrics};
 
 pub use bast_rt::{DriverKind, Runtime, RuntimeBuilder, StackError, StackGuards, StillRunning};

@@ -159,6 +159,12 @@ impl Context {
         unsafe { self.stack.set_label(name, len) };
     }
 
+    /// How many bytes are left for code that runs at `sp`, an address on this stack.
+    #[inline]
+    pub fn room_below(&self, sp: *const u8) -> usize {
+        self.stack.room_below(sp)
+    }
+
     /// Usable bytes of the stack.
     #[inline]
     pub fn stack_size(&self) -> usize {
