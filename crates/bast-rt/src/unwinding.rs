@@ -43,6 +43,12 @@ impl Unwinding {
         it_is
     }
 
+    /// Whether a suspended fiber unwinds. One that has unwound before, and has not run since the neighbour
+    /// began that is suspended now, may be taken for one.
+    pub(crate) fn of_suspended(&self, header: &Header) -> bool {
+        self.suspended.get() > 0 && header.requests.unwinding.get()
+    }
+
     /// The current fiber, which unwinds, is about to be suspended.
     pub(crate) fn suspend(&self) {
         self.suspended.set(self.suspended.get() + 1);

@@ -33,7 +33,7 @@ use crossbeam_deque as deque;
 
 use crate::fiber::{self, Header, State};
 use crate::idle::Left;
-use crate::inspect::{Calm, Probe};
+use crate::inspect::Calm;
 use crate::post::Post;
 use crate::records::Records;
 use crate::remote;
@@ -84,8 +84,6 @@ pub(crate) struct Worker {
     ids_end: Cell<u64>,
     id_blocks: Cell<u64>,
     pub(crate) records: Records,
-    /// Set while a fiber is resumed only to show its stack (module `inspect::collect`).
-    pub(crate) probe: Cell<*mut Probe>,
     /// How it looks for a deadlock while it sleeps (module `inspect::quiet`).
     pub(crate) calm: Calm,
     /// Started and ended fibers when the figures of the stacks were published.
@@ -108,12 +106,12 @@ impl Worker {
             ready: UnsafeCell::new(Ring::new()),
             fresh,
             wheel: UnsafeCell::new(Wheel::new(driver.now())),
+            coarse: Cell::new((driver.now() >> COARSE) as u32),
             driver: UnsafeCell::new(driver),
             stacks: UnsafeCell::new(stacks),
             fibers: Cell::new(ptr::null()),
             live: Cell::new(0),
             credit: Cell::new(CREDIT),
-            coarse: Cell::new(0),
             searching: Cell::new(false),
             unwinding: Unwinding::default(),
             stopping: Cell::new(false),
@@ -123,7 +121,6 @@ impl Worker {
             ids_end: Cell::new(0),
             id_blocks: Cell::new(0),
             records: Records::new(),
-            probe: Cell::new(ptr::null_mut()),
             calm: Calm::new(),
             stacks_at: Cell::new(0),
         }
@@ -470,9 +467,6 @@ impl Worker {
         }
         // SAFETY: set before any code of the fiber ran; it lives on the fiber's stack.
         unsafe { &*header.suspender.get() }.suspend();
-        if !self.probe.get().is_null() {
-            self.show(header, unwinding);
-        }
         if unwinding {
             self.unwinding.resume();
         }

@@ -1,7 +1,7 @@
 //! Seeing what is stuck: what every fiber does, from outside, while it does it.
 //!
 //! ```text
-//!   dump()      ──Request──▶ every worker ──"show yourself"──▶ each suspended fiber: its own frames
+//!   dump()      ──Request──▶ every worker ──visits──▶ each suspended fiber, and walks its stack
 //!                               │ does not answer: it is held by one fiber
 //!                               ▼
 //!   watchdog    ──signal──▶ the worker's thread, wherever it is: Sample
@@ -9,8 +9,7 @@
 //!   metrics()   reads each worker's Board, which the worker alone writes
 //! ```
 //!
-//! Nothing of this costs a fiber more than a plain store for each resume and a test of one word of its worker
-//! after each suspension.
+//! Nothing of this costs a fiber more than a plain store for each resume.
 //!
 //! Reading order: `board` (what a worker shows at all times), `request` and `collect` (the dump),
 //! `symbols` and `text` (what people see), `sample` and `watchdog`, `blocked` and `quiet`.
@@ -40,7 +39,6 @@ pub use signal::dump_on_signal;
 
 pub(crate) use blocked::{enter as thread_blocks, leave as thread_woken};
 pub(crate) use board::Board;
-pub(crate) use collect::Probe;
 pub(crate) use metrics::of as metrics_of;
 pub(crate) use quiet::{Calm, Detection, Looks, set as set_detection};
 pub(crate) use signal::{Format, listen};

@@ -53,10 +53,15 @@ impl Frame {
     }
 
     fn root(&self) -> Root {
+        if self.file.as_ref().is_some_and(|file| file.starts_with("/rustc/")) {
+            return Root::Std;
+        }
         let Some(name) = &self.name else { return Root::Unknown };
         let name = name.trim_start_matches(['<', '&', '*']);
         let name = name.strip_prefix("mut ").unwrap_or(name);
-        match name.split_once("::").map_or(name, |(root, _)| root) {
+        let root = name.split_once("::").map_or(name, |(root, _)| root);
+        // `<i32 as core::iter::Step>::forward`: the type is nobody's, the trait is core's.
+        match root.rsplit_once(" as ").map_or(root, |(_, root)| root) {
             "bast" | "bast_rt" | "bast_sync" | "bast_io" | "bast_coro" => Root::Bast,
             "std" | "core" | "alloc" | "backtrace" | "__rust_try" => Root::Std,
             _ if name.starts_with("__libc") => Root::Std,
@@ -124,6 +129,11 @@ impl Symbols {
         cut_outer(&mut frames);
         frames
     }
+}
+
+/// Reads the program's debug information, so that the first look-up in earnest is quick.
+pub(super) fn warm() {
+    look_up(warm as *const () as usize + 1);
 }
 
 fn look_up(ip: usize) -> Rc<[Frame]> {

@@ -64,10 +64,17 @@ pub(super) fn who(id: u64, name: Option<&str>) -> String {
 }
 
 pub(super) fn backtrace(f: &mut impl fmt::Write, frames: &[Frame]) -> fmt::Result {
-    for (at, frame) in frames.iter().enumerate() {
+    let same = |a: &Frame, b: &Frame| (&a.name, &a.file, a.line) == (&b.name, &b.file, b.line);
+    let mut at = 0;
+    while let Some(frame) = frames.get(at) {
         writeln!(f, "    {at:3}: {frame}")?;
+        let repeats = frames[at..].iter().take_while(|other| same(other, frame)).count();
+        at += repeats;
         if let Some(place) = frame.place() {
             writeln!(f, "              at {place}")?;
+        }
+        if repeats > 1 {
+            writeln!(f, "         … {} more of the same", repeats - 1)?;
         }
     }
     Ok(())

@@ -57,6 +57,8 @@ impl Watchdog {
 
 fn watch(runtime: &Weak<Shared>, limit: Duration, leash: &Leash) {
     let tick = (limit / 4).clamp(Duration::from_micros(500), Duration::from_secs(1));
+    // Reading the program's debug information takes long enough for a hog to be gone.
+    symbols::warm();
     let mut workers: Vec<Watched> = Vec::new();
     loop {
         let gone = leash.gone.lock().unwrap_or_else(PoisonError::into_inner);
