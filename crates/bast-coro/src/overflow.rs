@@ -166,12 +166,15 @@ impl Line {
     }
 }
 
-/// An alternate signal stack for a thread that `std` did not make; removed when dropped.
+/// An alternate signal stack for a thread that `std` did not make, or a larger one for a thread that it
+/// did; what was there before comes back when it is dropped.
 #[derive(Debug)]
 pub struct AltStack {
     /// None if the thread had one already.
     base: Option<NonNull<u8>>,
     len: usize,
+    /// What the thread had before: address, size and flags.
+    before: (usize, usize, libc::c_int),
     _not_send: PhantomData<*mut ()>,
 }
 
@@ -179,6 +182,12 @@ impl AltStack {
     /// Gives the calling thread an alternate signal stack unless it has one. To be kept for as
     /// long as fibers run on the thread.
     pub fn ensure() -> io::Result<AltStack> {
+        AltStack::at_least(0)
+    }
+
+    /// As [`ensure`](AltStack::ensure), with at least `bytes` of it. The stack that std gives its
+    /// threads is 8 KiB, which is enough for a message, and not for a backtrace.
+    pub fn at_least(bytes: usize) -> io::Result<AltStack> {
         let mut old = MaybeUninit::<libc::stack_t>::zeroed();
         // SAFETY: asks only; the pointer is good for the call.
         let old = unsafe {
@@ -187,12 +196,13 @@ impl AltStack {
             }
             old.assume_init()
         };
-        if old.ss_flags & libc::SS_DISABLE == 0 {
-            return Ok(AltStack { base: None, len: 0, _not_send: PhantomData });
+        let before = (old.ss_sp.addr(), old.ss_size, old.ss_flags);
+        if old.ss_flags & libc::SS_DISABLE == 0 && old.ss_size >= bytes {
+            return Ok(AltStack { base: None, len: 0, before, _not_send: PhantomData });
         }
         // Wide registers alone can take 10 KiB of a signal frame.
         let page = os::page_size();
-        let len = (64 * 1024).max(page) + page;
+        let len = bytes.max(64 * 1024).next_multiple_of(page) + page;
         let base = os::reserve(len)?;
         // SAFETY: the low page of a fresh reservation.
         let guarded = unsafe { os::protect(os::Range { start: base.as_ptr(), len: page }) };
@@ -208,21 +218,23 @@ impl AltStack {
             unsafe { os::release(base, len) };
             return Err(e);
         }
-        Ok(AltStack { base: Some(base), len, _not_send: PhantomData })
+        Ok(AltStack { base: Some(base), len, before, _not_send: PhantomData })
     }
 }
 
 impl Drop for AltStack {
     fn drop(&mut self) {
         if let Some(base) = self.base {
-            let none = libc::stack_t {
-                ss_sp: ptr::null_mut(),
-                ss_flags: libc::SS_DISABLE,
-                ss_size: self.len,
+            let (start, size, flags) = self.before;
+            let before = libc::stack_t {
+                ss_sp: ptr::with_exposed_provenance_mut(start),
+                ss_flags: flags & libc::SS_DISABLE,
+                ss_size: if flags & libc::SS_DISABLE != 0 { self.len } else { size },
             };
-            // SAFETY: the same thread; once it is disabled nothing uses the memory.
+            // SAFETY: the same thread; what was there before belongs to whoever set it, as it did when
+            // this was made. Once it is back nothing uses the memory.
             unsafe {
-                if libc::sigaltstack(&raw const none, ptr::null_mut()) == 0 {
+                if libc::sigaltstack(&raw const before, ptr::null_mut()) == 0 {
                     os::release(base, self.len);
                 }
             }

@@ -53,6 +53,8 @@ pub struct PoolStats {
     pub hot: usize,
     /// Slabs of address space.
     pub slabs: usize,
+    /// Address space of all stacks, in use and free, in bytes. Memory is used only as far as code got.
+    pub bytes: usize,
     /// How stacks are guarded. May move to a costlier kind when the first guards are installed.
     pub guards: GuardKind,
 }
@@ -157,12 +159,14 @@ impl StackPool {
 
     /// What the pool holds, over all sizes.
     pub fn stats(&self) -> PoolStats {
-        let mut stats = PoolStats { live: 0, free: 0, hot: 0, slabs: 0, guards: self.guard.kind() };
+        let mut stats =
+            PoolStats { live: 0, free: 0, hot: 0, slabs: 0, bytes: 0, guards: self.guard.kind() };
         for class in std::iter::once(&self.main).chain(&self.others) {
             stats.live += class.live();
             stats.free += class.free();
             stats.hot += class.hot();
             stats.slabs += class.slabs();
+            stats.bytes += (class.live() + class.free()) * class.usable;
         }
         stats
     }

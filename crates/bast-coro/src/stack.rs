@@ -117,6 +117,12 @@ impl Stack {
         base.wrapping_add(to_end).wrapping_sub(header.usable.get() + page)
     }
 
+    /// The bytes between `sp`, an address on this stack, and the guard.
+    #[inline]
+    pub(crate) fn room_below(&self, sp: *const u8) -> usize {
+        sp.addr().saturating_sub(self.slot().addr() + self.header().page.get())
+    }
+
     /// Bytes between the guard and the end of the slot.
     ///
     /// The header and the offset of the top (up to 1 KiB together) are part of it.

@@ -24,6 +24,8 @@ pub mod outcome;
 #[allow(unsafe_code)]
 pub mod pool;
 #[allow(unsafe_code)]
+pub mod probe;
+#[allow(unsafe_code)]
 pub mod record;
 #[allow(unsafe_code)]
 pub mod signal;
@@ -39,7 +41,7 @@ pub use driver::{Config, Driver, DriverKind, Wait};
 pub use handle::{Handle, HandleRef, Kind};
 pub use op::{Half, Interest, Op, SockOpt};
 pub use outcome::Outcome;
-pub use pool::Pool;
+pub use pool::{Pool, PoolStats};
 pub use record::{Done, Record};
 pub use stat::Stat;
 pub use sys::prefetch;

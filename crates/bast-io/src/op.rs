@@ -128,4 +128,65 @@ impl Op {
     pub const fn yields_handle(&self) -> bool {
         matches!(self, Op::Socket { .. } | Op::Accept { .. } | Op::Open { .. })
     }
+
+    /// What it is called, for people who look at what waits.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Op::Nop => "nothing",
+            Op::Socket { .. } => "socket",
+            Op::Bind { .. } => "bind",
+            Op::Listen { .. } => "listen",
+            Op::Shutdown { .. } => "shutdown",
+            Op::GetName { .. } => "getsockname",
+            Op::SetOpt { .. } => "setsockopt",
+            Op::GetOpt { .. } => "getsockopt",
+            Op::Accept { .. } => "accept",
+            Op::Connect { .. } => "connect",
+            Op::Recv { .. } | Op::RecvMsg { .. } => "recv",
+            Op::Send { .. } | Op::SendMsg { .. } => "send",
+            Op::Read { .. } | Op::ReadV { .. } => "read",
+            Op::Write { .. } | Op::WriteV { .. } => "write",
+            Op::Open { .. } => "open",
+            Op::Close { .. } => "close",
+            Op::Fsync { .. } => "fsync",
+            Op::Statx { .. } => "stat",
+            Op::Splice { .. } => "splice",
+            Op::SendFile { .. } => "sendfile",
+            Op::Poll { interest: Interest::Readable, .. } => "wait until readable",
+            Op::Poll { interest: Interest::Writable, .. } => "wait until writable",
+            Op::Call { .. } => "a blocking call",
+        }
+    }
+
+    /// The descriptor that it is about, if there is one: where two are, the one that may have to wait.
+    #[must_use]
+    pub const fn descriptor(&self) -> Option<i32> {
+        match self {
+            Op::Bind { handle, .. }
+            | Op::Listen { handle, .. }
+            | Op::Shutdown { handle, .. }
+            | Op::GetName { handle, .. }
+            | Op::SetOpt { handle, .. }
+            | Op::GetOpt { handle, .. }
+            | Op::Accept { handle, .. }
+            | Op::Connect { handle, .. }
+            | Op::Recv { handle, .. }
+            | Op::Send { handle, .. }
+            | Op::RecvMsg { handle, .. }
+            | Op::SendMsg { handle, .. }
+            | Op::Read { handle, .. }
+            | Op::Write { handle, .. }
+            | Op::ReadV { handle, .. }
+            | Op::WriteV { handle, .. }
+            | Op::Fsync { handle, .. }
+            | Op::Poll { handle, .. }
+            | Op::Splice { from: handle, .. }
+            | Op::SendFile { to: handle, .. } => Some(handle.raw()),
+            Op::Close { fd } => Some(*fd),
+            Op::Nop | Op::Socket { .. } | Op::Open { .. } | Op::Statx { .. } | Op::Call { .. } => {
+                None
+            }
+        }
+    }
 }

@@ -32,6 +32,17 @@ pub struct Pool {
     shared: Arc<Shared>,
 }
 
+/// What a [`Pool`] has at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Threads.
+    pub threads: usize,
+    /// Those of them that wait for something to do.
+    pub idle: usize,
+    /// Calls that no thread has begun with.
+    pub queued: usize,
+}
+
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
@@ -103,6 +114,13 @@ impl Pool {
     #[must_use]
     pub fn threads(&self) -> usize {
         self.shared.lock().threads
+    }
+
+    /// What there is now.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        let state = self.shared.lock();
+        PoolStats { threads: state.threads, idle: state.idle, queued: state.queued }
     }
 
     /// Queues `record` and promises that it comes back through `home`, once. `Err`: no thread exists

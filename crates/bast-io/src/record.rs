@@ -59,6 +59,17 @@ impl Record {
         &self.op
     }
 
+    /// The operation of a record that may be in flight, for people who look at what waits.
+    ///
+    /// # Safety
+    /// The record is there.
+    #[must_use]
+    pub unsafe fn look(record: NonNull<Record>) -> Op {
+        // SAFETY: the caller's promise; the operation is constant while the record is lent, and no
+        // reference is made to the rest, which is the driver's.
+        unsafe { (&raw const (*record.as_ptr()).op).read() }
+    }
+
     /// What the caller gave to [`Record::new`].
     #[must_use]
     pub const fn tag(&self) -> *mut () {

@@ -38,6 +38,8 @@ use crate::{Handle, Kind, interrupt};
 pub const SIGINT: i32 = libc::SIGINT;
 /// The polite request to end.
 pub const SIGTERM: i32 = libc::SIGTERM;
+/// Ctrl-\ on a terminal.
+pub const SIGQUIT: i32 = libc::SIGQUIT;
 /// The terminal is gone; often: read the configuration again.
 pub const SIGHUP: i32 = libc::SIGHUP;
 

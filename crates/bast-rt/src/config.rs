@@ -3,9 +3,12 @@
 
 use std::io;
 use std::thread;
+use std::time::Duration;
 
 use bast_coro::PoolConfig;
 use bast_io::DriverKind;
+
+use crate::inspect::{Detection, Format};
 
 pub use bast_coro::Guards as StackGuards;
 
@@ -13,6 +16,8 @@ const MAX_WORKERS: usize = 1024;
 const MIN_STACK: usize = 16 << 10;
 const MAX_STACK: usize = 1 << 30;
 const DEFAULT_STACK: usize = 256 << 10;
+/// Below this the watchdog would be the hog.
+const MIN_WATCHDOG: Duration = Duration::from_millis(1);
 
 /// What a builder was told.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) guards: StackGuards,
     pub(crate) blocking_threads: Option<usize>,
     pub(crate) seed: u64,
+    pub(crate) watchdog: Option<Duration>,
 }
 
 /// What a runtime is made of.
@@ -31,6 +37,9 @@ pub(crate) struct Resolved {
     pub(crate) driver: DriverKind,
     pub(crate) blocking_threads: usize,
     pub(crate) seed: u64,
+    pub(crate) watchdog: Option<Duration>,
+    pub(crate) dump: Option<Format>,
+    pub(crate) deadlock: Detection,
     stack: usize,
     guards: StackGuards,
 }
@@ -78,9 +87,63 @@ impl Settings {
             driver,
             blocking_threads,
             seed: self.seed,
+            watchdog: watchdog(self.watchdog, env("BAST_WATCHDOG"))?,
+            dump: dump(env("BAST_DUMP"))?,
+            deadlock: deadlock(env("BAST_DEADLOCK"))?,
             stack,
             guards: self.guards,
         })
+    }
+}
+
+/// The watchdog's limit; zero and `off` are none.
+fn watchdog(told: Option<Duration>, env: Option<String>) -> io::Result<Option<Duration>> {
+    let limit = match (told, env) {
+        (Some(limit), _) => limit,
+        (None, None) => return Ok(None),
+        (None, Some(text)) if text.trim() == "off" => return Ok(None),
+        (None, Some(text)) => duration(text.trim()).ok_or_else(|| {
+            invalid(&format!(
+                "BAST_WATCHDOG={text}: give a time with its unit, as in 200ms, 2s or 500us"
+            ))
+        })?,
+    };
+    match limit {
+        Duration::ZERO => Ok(None),
+        limit if limit < MIN_WATCHDOG => {
+            Err(invalid(&format!("watchdog: {limit:?} is less than {MIN_WATCHDOG:?}")))
+        }
+        limit => Ok(Some(limit)),
+    }
+}
+
+/// `200ms`, `2s`, `500us`.
+fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let number: u64 = number.parse().ok()?;
+    match unit {
+        "s" => Some(Duration::from_secs(number)),
+        "ms" => Some(Duration::from_millis(number)),
+        "us" => Some(Duration::from_micros(number)),
+        _ => None,
+    }
+}
+
+fn dump(env: Option<String>) -> io::Result<Option<Format>> {
+    match env.as_deref().map(str::trim) {
+        None | Some("0" | "off") => Ok(None),
+        Some("1" | "text") => Ok(Some(Format::Text)),
+        Some("json") => Ok(Some(Format::Json)),
+        Some(text) => Err(invalid(&format!("BAST_DUMP={text}: use 1 (text), json or 0"))),
+    }
+}
+
+fn deadlock(env: Option<String>) -> io::Result<Detection> {
+    match env.as_deref().map(str::trim) {
+        None | Some("auto") => Ok(Detection::Auto),
+        Some("force") => Ok(Detection::Force),
+        Some("off") => Ok(Detection::Off),
+        Some(text) => Err(invalid(&format!("BAST_DEADLOCK={text}: use auto, force or off"))),
     }
 }
 
@@ -138,12 +201,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_be_watched() {
+        let watchdog = |told, text: &str| {
+            let settings = Settings { watchdog: told, ..Settings::default() };
+            resolve(&settings, &[("BAST_WATCHDOG", text)]).unwrap().watchdog
+        };
+        assert_eq!(watchdog(None, "200ms"), Some(Duration::from_millis(200)));
+        assert_eq!(watchdog(None, "2s"), Some(Duration::from_secs(2)));
+        assert_eq!(watchdog(Some(Duration::from_secs(1)), "2s"), Some(Duration::from_secs(1)));
+        assert_eq!(watchdog(Some(Duration::ZERO), "2s"), None);
+        assert_eq!((watchdog(None, "off"), watchdog(None, "0ms")), (None, None));
+        let vars = [("BAST_DUMP", "json"), ("BAST_DEADLOCK", "off")];
+        let resolved = resolve(&Settings::default(), &vars).unwrap();
+        assert_eq!((resolved.dump, resolved.deadlock), (Some(Format::Json), Detection::Off));
+    }
+
+    #[test]
     fn bad_values_are_named() {
         for (var, value, expected) in [
             ("BAST_WORKERS", "many", "\"many\" is not a whole number"),
             ("BAST_WORKERS", "0", "workers: 0 is not between 1 and 1024"),
             ("BAST_STACK", "1", "stack size: 1 is not between 16384 and"),
             ("BAST_DRIVER", "fast", "BAST_DRIVER=fast"),
+            ("BAST_WATCHDOG", "200", "give a time with its unit"),
+            ("BAST_WATCHDOG", "ms", "give a time with its unit"),
+            ("BAST_WATCHDOG", "1us", "is less than 1ms"),
+            ("BAST_DUMP", "yes", "BAST_DUMP=yes: use"),
+            ("BAST_DEADLOCK", "on", "BAST_DEADLOCK=on: use"),
         ] {
             let error = resolve(&Settings::default(), &[(var, value)]).err().unwrap();
             assert!(error.contains(expected), "{error}");

@@ -205,21 +205,24 @@ unsafe fn run<F: FnOnce() -> T, T>(suspender: &Suspender, arg: *mut ()) {
         if fiber.requests.raised.get() {
             // Cancelled before it could begin: the runtime stops.
             abort::<F, T>(header, Box::new(Cancelled::new()));
-            return leave::<F, T>(header);
-        }
-        let slot: *mut Slot<F, T> = slot::<F, T>(header);
-        let Slot::Closure(f) = slot.read() else { unreachable!("a fiber runs once") };
-        let result = catch_unwind(AssertUnwindSafe(f));
-        if fiber.lifecycle.is_detached() {
-            slot.write(Slot::Empty);
-            // Nobody will ask. Drop it here, where a destructor may suspend.
-            drop_quietly(result);
-        } else {
-            slot.write(Slot::Result(result));
-        }
-        if !fiber.locals.is_empty() || hook::any() {
             leave::<F, T>(header);
+        } else {
+            let slot: *mut Slot<F, T> = slot::<F, T>(header);
+            let Slot::Closure(f) = slot.read() else { unreachable!("a fiber runs once") };
+            let result = catch_unwind(AssertUnwindSafe(f));
+            if fiber.lifecycle.is_detached() {
+                slot.write(Slot::Empty);
+                // Nobody will ask. Drop it here, where a destructor may suspend.
+                drop_quietly(result);
+            } else {
+                slot.write(Slot::Result(result));
+            }
+            if !fiber.locals.is_empty() || hook::any() {
+                leave::<F, T>(header);
+            }
         }
+        // Before the stack is left: nobody walks it from here on (module `inspect::sample`).
+        fiber.state.set(State::Ended);
     }
 }
 

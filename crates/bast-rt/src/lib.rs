@@ -19,6 +19,8 @@ mod idle;
 #[allow(unsafe_code)]
 mod inbox;
 #[allow(unsafe_code)]
+mod inspect;
+#[allow(unsafe_code)]
 mod interrupt;
 #[allow(unsafe_code)]
 mod join;
@@ -67,6 +69,9 @@ pub use bast_io::DriverKind;
 pub use blocking::{run_blocking, run_blocking_interruptible};
 pub use cancel::{Cancelled, mask};
 pub use config::StackGuards;
+pub use inspect::{
+    Dump, FiberDump, Frame, Metrics, RuntimeMetrics, WorkerMetrics, dump, dump_on_signal, metrics,
+};
 pub use interrupt::{Elapsed, Interrupted, deadline, interruptible, timeout};
 pub use join::{Fiber, FiberId, JoinHandle, current};
 pub use local::{AccessError, LocalKey};

@@ -2,18 +2,41 @@
 //!
 //! A thread's parker has two tokens, as a fiber has: the runtime's own wake-up, after which the waiter
 //! looks at its condition again, and the user's `unpark`, which only `park` may consume.
+//!
+//! A thread that blocks without a deadline is listed meanwhile (module `inspect::blocked`); whoever ends
+//! that takes it off the list.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::fiber::Header;
+use crate::inspect::{Looks, thread_blocks, thread_woken};
 use crate::remote;
+use crate::wait::Reason;
 
 #[derive(Clone, Copy, Default)]
 struct Tokens {
     woken: bool,
     unparked: bool,
+    /// What the thread is listed as blocked for.
+    blocked: Option<Token>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Wake,
+    Unpark,
+}
+
+impl Tokens {
+    fn has(&self, token: Token) -> bool {
+        match token {
+            Token::Wake => self.woken,
+            // Whoever parks looks whether it is to be stopped when it is woken.
+            Token::Unpark => self.unparked || self.woken,
+        }
+    }
 }
 
 /// A thread that can be blocked and woken.
@@ -44,13 +67,10 @@ impl ThreadParker {
     }
 
     /// Blocks until `wake`, or for `timeout`.
-    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+    pub(crate) fn wait(&self, timeout: Option<Duration>, reason: &Reason<'_>) {
         let tokens = self.lock();
         let mut tokens = match timeout {
-            None => self
-                .changed
-                .wait_while(tokens, |tokens| !tokens.woken)
-                .unwrap_or_else(PoisonError::into_inner),
+            None => self.block(tokens, Token::Wake, reason),
             Some(timeout) => {
                 self.changed
                     .wait_timeout_while(tokens, timeout, |tokens| !tokens.woken)
@@ -61,20 +81,64 @@ impl ThreadParker {
         tokens.woken = false;
     }
 
+    /// Blocks until the token is there, however long that takes.
+    fn block<'a>(
+        &'a self,
+        mut tokens: MutexGuard<'a, Tokens>,
+        token: Token,
+        reason: &Reason<'_>,
+    ) -> MutexGuard<'a, Tokens> {
+        if tokens.has(token) {
+            return tokens;
+        }
+        thread_blocks(self, reason);
+        tokens.blocked = Some(token);
+        let mut looks = Looks::new();
+        while !tokens.has(token) {
+            let missing = |tokens: &mut Tokens| !tokens.has(token);
+            let Some(due) = looks.next() else {
+                let waited = self.changed.wait_while(tokens, missing);
+                tokens = waited.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let waited = self.changed.wait_timeout_while(tokens, due, missing);
+            tokens = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if !tokens.has(token) {
+                // The last one to fall asleep may be this thread.
+                drop(tokens);
+                looks.look();
+                tokens = self.lock();
+            }
+        }
+        tokens
+    }
+
     pub(crate) fn wake(&self) {
-        self.lock().woken = true;
+        self.give(Token::Wake);
+    }
+
+    fn give(&self, token: Token) {
+        let mut tokens = self.lock();
+        match token {
+            Token::Wake => tokens.woken = true,
+            Token::Unpark => tokens.unparked = true,
+        }
+        if tokens.blocked.is_some_and(|blocked| blocked == token || blocked == Token::Unpark) {
+            tokens.blocked = None;
+            thread_woken(self);
+        }
+        drop(tokens);
         self.changed.notify_one();
     }
 
     /// Blocks until `unpark` (then it says true), `wake`, or for `timeout`.
-    pub(crate) fn park(&self, timeout: Option<Duration>) -> bool {
+    pub(crate) fn park(&self, timeout: Option<Duration>, reason: &Reason<'_>) -> bool {
         let tokens = self.lock();
-        let idle = |tokens: &mut Tokens| !tokens.unparked && !tokens.woken;
         let mut tokens = match timeout {
-            None => self.changed.wait_while(tokens, idle).unwrap_or_else(PoisonError::into_inner),
+            None => self.block(tokens, Token::Unpark, reason),
             Some(timeout) => {
                 self.changed
-                    .wait_timeout_while(tokens, timeout, idle)
+                    .wait_timeout_while(tokens, timeout, |tokens| !tokens.has(Token::Unpark))
                     .unwrap_or_else(PoisonError::into_inner)
                     .0
             }
@@ -84,8 +148,7 @@ impl ThreadParker {
     }
 
     pub(crate) fn unpark(&self) {
-        self.lock().unparked = true;
-        self.changed.notify_one();
+        self.give(Token::Unpark);
     }
 
     fn lock(&self) -> MutexGuard<'_, Tokens> {

@@ -11,11 +11,14 @@ use bast_io::Waker;
 
 use crate::fiber::Header;
 use crate::inbox::Inbox;
+use crate::inspect::Board;
 
 /// A worker's address.
 pub(crate) struct Post {
     pub(crate) inbox: Inbox<Header>,
     waker: Mutex<Option<Waker>>,
+    /// What the worker shows of itself.
+    pub(crate) board: Board,
 }
 
 static SPARE: Mutex<Vec<&'static Post>> = Mutex::new(Vec::new());
@@ -30,7 +33,11 @@ impl Post {
     pub(crate) fn claim() -> &'static Post {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| {
-            Box::leak(Box::new(Post { inbox: Inbox::new(), waker: Mutex::new(None) }))
+            Box::leak(Box::new(Post {
+                inbox: Inbox::new(),
+                waker: Mutex::new(None),
+                board: Board::default(),
+            }))
         })
     }
 

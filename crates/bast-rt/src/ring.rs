@@ -22,6 +22,11 @@ impl<T: Copy> Ring<T> {
     }
 
     #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
     pub(crate) fn push(&mut self, value: T) {
         if self.len == self.slots.len() {
             self.grow();

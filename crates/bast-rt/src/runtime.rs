@@ -12,10 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bast_coro::StackPool;
+use bast_coro::overflow::AltStack;
 use bast_io::{Config, Driver, DriverKind, Pool};
 use crossbeam_deque as deque;
 
 use crate::config::{Settings, StackGuards};
+use crate::inspect::{self, RuntimeMetrics, Watchdog};
 use crate::join::JoinHandle;
 use crate::shared::Shared;
 use crate::spawn;
@@ -25,6 +27,9 @@ use crate::worker::Worker;
 
 /// How long dropping a runtime waits for its fibers to end.
 const DROP_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The alternate signal stack of a worker.
+const SIGNAL_STACK: usize = 64 << 10;
 
 /// A range of fiber ids that nobody else has.
 pub(crate) fn id_block() -> Range<u64> {
@@ -36,7 +41,7 @@ pub(crate) fn id_block() -> Range<u64> {
 }
 
 /// Sets up a [`Runtime`]. What is not set comes from the environment (`BAST_WORKERS`, `BAST_DRIVER`,
-/// `BAST_STACK`), else from the machine.
+/// `BAST_STACK`, `BAST_WATCHDOG`), else from the machine.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct RuntimeBuilder {
@@ -76,6 +81,18 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Reports on stderr a fiber that has held its worker for longer than this, without a suspension point:
+    /// which one, and its backtrace, whose first line is where it is. Once, and again after twice, four
+    /// times … as long. Zero: no watchdog, which is the default. From the environment: `BAST_WATCHDOG=200ms`.
+    ///
+    /// A fiber that blocks its worker's thread in a call of std is told which of bast's to use instead. The
+    /// worker is interrupted by a signal (SIGURG) for the report, and not otherwise. What counts is
+    /// time, so a worker whose thread gets no processor may be reported, too.
+    pub fn watchdog(mut self, limit: Duration) -> Self {
+        self.settings.watchdog = Some(limit);
+        self
+    }
+
     /// The seed of the simulator (driver `sim`).
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
@@ -107,6 +124,7 @@ pub struct Runtime {
     threads: Vec<thread::JoinHandle<()>>,
     driver: &'static str,
     fallback: Option<String>,
+    watchdog: Option<Watchdog>,
 }
 
 /// Counts the workers that have ended.
@@ -124,14 +142,24 @@ impl Runtime {
 
     fn start(settings: &crate::config::Resolved) -> io::Result<Runtime> {
         unwinding::watch_panics();
+        inspect::set_detection(settings.deadlock);
+        if let Some(format) = settings.dump {
+            inspect::listen(format)?;
+        }
         let queues: Vec<_> = (0..settings.workers).map(|_| deque::Worker::new_fifo()).collect();
         let stealers = queues.iter().map(deque::Worker::stealer).collect();
         let pool = Arc::new(Pool::new(settings.blocking_threads));
-        let shared = Arc::new(Shared::new(stealers));
+        let shared = Arc::new(Shared::new(stealers, Arc::clone(&pool)));
         let ended = Arc::new(Ended::default());
         let (report, reports) = mpsc::channel();
-        let mut runtime =
-            Runtime { shared, ended, threads: Vec::new(), driver: "", fallback: None };
+        let mut runtime = Runtime {
+            shared,
+            ended,
+            threads: Vec::new(),
+            driver: "",
+            fallback: None,
+            watchdog: None,
+        };
         // On an error `runtime` is dropped, which ends the workers that did start.
         for (index, queue) in queues.into_iter().enumerate() {
             let shared = Arc::clone(&runtime.shared);
@@ -159,9 +187,15 @@ impl Runtime {
                 let _ = report
                     .send(Ok((driver.name(), driver.fallback_reason().map(ToOwned::to_owned))));
                 drop(report);
+                // std's own has no room for a backtrace. Without it there is none of a fiber that is
+                // interrupted; all else works.
+                let signals = AltStack::at_least(SIGNAL_STACK);
+                let board = &shared.posts[index].board;
+                board.open(if signals.is_ok() { bast_io::probe::this_thread() } else { 0 });
                 let worker = Worker::new(shared, index, queue, driver, stacks);
                 tls::set_worker(&worker);
                 worker.run();
+                worker.post.board.close();
                 tls::set_worker(std::ptr::null());
                 drop(worker);
                 ended.one_more();
@@ -171,6 +205,10 @@ impl Runtime {
         drop(report);
         for made in reports {
             (runtime.driver, runtime.fallback) = made?;
+        }
+        inspect::register(&runtime.shared);
+        if let Some(limit) = settings.watchdog {
+            runtime.watchdog = Some(Watchdog::start(&runtime.shared, limit)?);
         }
         Ok(runtime)
     }
@@ -210,6 +248,12 @@ impl Runtime {
     #[must_use]
     pub fn workers(&self) -> usize {
         self.shared.posts.len()
+    }
+
+    /// What its workers have counted; see [`metrics`](crate::metrics()).
+    #[must_use]
+    pub fn metrics(&self) -> RuntimeMetrics {
+        inspect::metrics_of(&self.shared)
     }
 
     /// The I/O driver that runs: `"uring"`, `"epoll"` or `"sim"`.

@@ -6,10 +6,11 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bast_coro::StackError;
+use bast_io::Pool;
 use crossbeam_deque::{Injector, Steal, Stealer};
 
 use crate::fiber::{self, Header};
@@ -36,6 +37,9 @@ pub(crate) struct Load {
 
 /// A runtime, as its workers see it.
 pub(crate) struct Shared {
+    /// Its number in this process, for people.
+    pub(crate) number: u64,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) posts: Vec<&'static Post>,
     pub(crate) loads: Vec<Load>,
     pub(crate) stealers: Vec<Stealer<Fresh>>,
@@ -44,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) stopping: AtomicBool,
     /// Workers that have nothing left, while the runtime stops. They end together (rt 6).
     pub(crate) drained: AtomicUsize,
-    /// Where placement from outside begins to look.
+    /// Where placement from outside begins to look; how many have been placed so.
     turn: AtomicUsize,
     /// Set while stacks cannot be had: why, for `Builder::spawn`.
     exhausted: AtomicBool,
@@ -52,9 +56,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(stealers: Vec<Stealer<Fresh>>) -> Shared {
+    pub(crate) fn new(stealers: Vec<Stealer<Fresh>>, pool: Arc<Pool>) -> Shared {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
         let workers = stealers.len();
         Shared {
+            number: NUMBER.fetch_add(1, Relaxed),
+            pool,
             posts: (0..workers).map(|_| Post::claim()).collect(),
             loads: (0..workers).map(|_| Load::default()).collect(),
             stealers,
@@ -116,6 +123,26 @@ impl Shared {
     pub(crate) fn load_of(&self, worker: usize) -> usize {
         let load = &self.loads[worker];
         load.live.load(Relaxed) + load.mailed.load(Relaxed)
+    }
+
+    /// Notes a fiber spawned from outside that is not [`place`](Shared::place)d.
+    pub(crate) fn count_outside(&self) {
+        self.turn.fetch_add(1, Relaxed);
+    }
+
+    /// Fibers that were spawned by no worker of this runtime.
+    pub(crate) fn spawned_outside(&self) -> u64 {
+        self.turn.load(Relaxed) as u64
+    }
+
+    /// Fibers that have been started, on all workers.
+    pub(crate) fn live(&self) -> usize {
+        self.loads.iter().map(|load| load.live.load(Relaxed)).sum()
+    }
+
+    /// How many fibers that have not run lie at a worker.
+    pub(crate) fn fresh_of(&self, worker: usize) -> usize {
+        self.stealers[worker].len() + self.mail[worker].len()
     }
 
     fn post_fresh(&self, fiber: NonNull<Header>, target: usize) {

@@ -214,6 +214,9 @@ impl Builder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
         let (header, handle) = make(f, here, meta);
+        if here.is_none() {
+            shared.count_outside();
+        }
         // SAFETY: just made, not started.
         fiber::settle_unshared(unsafe { header.as_ref() }, post);
         // The first signal to a fiber with a home that is still `New` starts it there.

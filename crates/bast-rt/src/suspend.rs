@@ -276,7 +276,7 @@ fn park_thread(deadline: Option<u64>) {
         let now = bast_io::driver::monotonic_now();
         let clock = requests.clock().filter(|&at| cancel::UNWINDS || at > now);
         let first = deadline.into_iter().chain(clock).min();
-        if parker.park(first.map(|at| Duration::from_nanos(at.saturating_sub(now))))
+        if parker.park(first.map(|at| Duration::from_nanos(at.saturating_sub(now))), &PARK)
             || deadline.is_some_and(|at| at <= now)
         {
             return;

@@ -59,6 +59,11 @@ impl Unwinding {
         it_is
     }
 
+    /// Whether a suspended fiber unwinds. One that caught its panic in this epoch may be taken for one.
+    pub(crate) fn of_suspended(&self, header: &Header) -> bool {
+        self.suspended.get() > 0 && header.requests.unwinding.get() == self.epoch.get()
+    }
+
     /// The current fiber, which unwinds, is about to be suspended.
     pub(crate) fn suspend(&self, header: &Header) {
         if self.suspended.get() == 0 {

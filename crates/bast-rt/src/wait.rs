@@ -174,7 +174,7 @@ pub struct Wait<'a> {
 
 enum Who<'a> {
     Fiber { worker: &'a Worker, header: &'a Header, alarm: Option<Alarm<'a>> },
-    Thread(Arc<ThreadParker>),
+    Thread(Arc<ThreadParker>, &'a Reason<'a>),
 }
 
 /// Why [`Wait::park`] returned.
@@ -227,7 +227,7 @@ pub(crate) fn wait_as<R>(
 ) -> R {
     let deadline = deadline.map(|Instant(at)| at);
     let Some((worker, header)) = who else {
-        return body(&Wait { who: Who::Thread(tls::parker()), deadline });
+        return body(&Wait { who: Who::Thread(tls::parker(), reason), deadline });
     };
     header.waiting.set(ptr::from_ref(reason).cast());
     let _done = Done(header);
@@ -244,7 +244,7 @@ impl Wait<'_> {
     pub fn waiter(&self) -> Waiter {
         Waiter(match &self.who {
             Who::Fiber { header, .. } => parker::Waiter::Fiber(NonNull::from(*header)),
-            Who::Thread(parker) => parker::Waiter::Thread(NonNull::from(&**parker)),
+            Who::Thread(parker, _) => parker::Waiter::Thread(NonNull::from(&**parker)),
         })
     }
 
@@ -264,12 +264,12 @@ impl Wait<'_> {
                 worker.park(header);
                 Parked::Look
             }
-            Who::Thread(parker) => self.park_thread(parker),
+            Who::Thread(parker, reason) => self.park_thread(parker, reason),
         }
     }
 
     #[cold]
-    fn park_thread(&self, parker: &ThreadParker) -> Parked {
+    fn park_thread(&self, parker: &ThreadParker, reason: &Reason<'_>) -> Parked {
         let requests = tls::requests();
         if cancel::UNWINDS
             && let Some(cause) = cancel::due_on_thread(requests)
@@ -287,7 +287,7 @@ impl Wait<'_> {
         // Without unwinding a scope's time passes and nothing comes of it here.
         let ahead = clock.filter(|&at| at > now);
         let first = self.deadline.into_iter().chain(ahead).min();
-        parker.wait(first.map(|at| Duration::from_nanos(at - now)));
+        parker.wait(first.map(|at| Duration::from_nanos(at - now)), reason);
         Parked::Look
     }
 }

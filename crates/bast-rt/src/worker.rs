@@ -25,6 +25,7 @@ mod lives;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 use std::time::Duration;
 
 use bast_coro::StackPool;
@@ -34,6 +35,7 @@ use crossbeam_deque as deque;
 use crate::fiber::{self, Header, State};
 use crate::hook;
 use crate::idle::Left;
+use crate::inspect::Calm;
 use crate::post::Post;
 use crate::records::Records;
 use crate::remote;
@@ -86,7 +88,12 @@ pub(crate) struct Worker {
     drained: Cell<bool>,
     next_id: Cell<u64>,
     ids_end: Cell<u64>,
+    id_blocks: Cell<u64>,
     pub(crate) records: Records,
+    /// How it looks for a deadlock while it sleeps (module `inspect::quiet`).
+    pub(crate) calm: Calm,
+    /// Started and ended fibers when the figures of the stacks were published.
+    stacks_at: Cell<u64>,
 }
 
 impl Worker {
@@ -105,12 +112,12 @@ impl Worker {
             ready: UnsafeCell::new(Ring::new()),
             fresh,
             wheel: UnsafeCell::new(Wheel::new(driver.now())),
+            coarse: Cell::new((driver.now() >> COARSE) as u32),
             driver: UnsafeCell::new(driver),
             stacks: UnsafeCell::new(stacks),
             fibers: Cell::new(ptr::null()),
             live: Cell::new(0),
             credit: Cell::new(CREDIT),
-            coarse: Cell::new(0),
             searching: Cell::new(false),
             linger: Linger::new(),
             unwinding: Unwinding::default(),
@@ -120,7 +127,10 @@ impl Worker {
             drained: Cell::new(false),
             next_id: Cell::new(0),
             ids_end: Cell::new(0),
+            id_blocks: Cell::new(0),
             records: Records::new(),
+            calm: Calm::new(),
+            stacks_at: Cell::new(0),
         }
     }
 
@@ -168,6 +178,7 @@ impl Worker {
             let block = crate::runtime::id_block();
             id = block.start;
             self.ids_end.set(block.end);
+            self.id_blocks.set(self.id_blocks.get() + block.end - block.start);
         }
         self.next_id.set(id + 1);
         id
@@ -196,6 +207,10 @@ impl Worker {
                     }
                 });
             }
+            self.publish();
+            if self.post.board.asked.load(Relaxed) {
+                self.answer();
+            }
             if self.shared.is_stopping() && self.stop_round() {
                 return;
             }
@@ -223,7 +238,7 @@ impl Worker {
     fn idle(&self) {
         let shared = &*self.shared;
         if shared.posts.len() == 1 {
-            self.poll(self.patience());
+            self.sleep(self.settle(self.patience()));
             return;
         }
         if !self.searching.get() && self.linger() {
@@ -249,7 +264,7 @@ impl Worker {
             }
             (true, _) => Wait::No,
         };
-        self.poll(wait);
+        self.sleep(self.settle(wait));
         self.searching.set(shared.idle.leave(self.index) == Left::AsSearcher);
     }
 
@@ -271,7 +286,15 @@ impl Worker {
         }
     }
 
+    fn sleep(&self, wait: Wait) {
+        let asleep = &self.post.board.asleep;
+        asleep.store(true, Relaxed);
+        self.poll(wait);
+        asleep.store(false, Relaxed);
+    }
+
     fn poll(&self, wait: Wait) {
+        self.post.board.polls.add(1);
         let mut done = Done::new();
         if let Err(error) = self.driver().poll(wait, &mut done) {
             // Nothing on this worker could ever complete again: there is no way to go on.
@@ -294,13 +317,17 @@ impl Worker {
         if self.post.inbox.is_empty() {
             return;
         }
+        self.stir();
+        let mut wakes = 0;
         for fiber in self.post.inbox.drain() {
+            wakes += 1;
             // SAFETY: the post holds a reference, given up below.
             let bits = unsafe { fiber.as_ref() }.remote.take();
             self.apply(fiber, bits);
             // SAFETY: the post's reference.
             unsafe { fiber::release(fiber) };
         }
+        self.post.board.remote_wakes.add(wakes);
     }
 
     fn expire_timers(&self) {
@@ -309,7 +336,9 @@ impl Worker {
         if self.wheel().is_empty() {
             return;
         }
+        let mut fired = 0;
         self.wheel().expire(now, |timer| {
+            fired += 1;
             // SAFETY: a linked timer is on the stack of the fiber that it wakes.
             let (owner, interrupts) = unsafe { (timer.as_ref().owner, timer.as_ref().interrupts) };
             if let Some(fiber) = NonNull::new(owner.cast::<Header>().cast_mut()) {
@@ -320,6 +349,7 @@ impl Worker {
                 self.wake(fiber);
             }
         });
+        self.post.board.timers.add(fired);
     }
 
     #[inline(always)]
@@ -365,11 +395,15 @@ impl Worker {
         if !header.started.get() && !self.start(fiber) {
             return;
         }
+        // First: a sample that sees it go up does not walk the stack (module `inspect::sample`).
+        self.post.board.resumes.add(1);
         header.state.set(State::Running);
         self.current.set(fiber.as_ptr());
         // SAFETY: coro 2: started on this thread; nobody else touches the context meanwhile.
         let ended = unsafe { (*header.context.get()).assume_init_ref() }.resume();
         self.current.set(ptr::null());
+        // For a signal's handler: from here on the record may go.
+        compiler_fence(SeqCst);
         if ended {
             self.end(fiber);
         }
@@ -490,8 +524,14 @@ impl Worker {
     /// As [`Driver::submit`].
     #[inline]
     pub(crate) unsafe fn submit(&self, record: NonNull<Record>) -> Option<Outcome> {
+        let board = &self.post.board;
+        board.submitted.add(1);
         // SAFETY: the caller's promise.
-        unsafe { self.driver().submit(record) }
+        let outcome = unsafe { self.driver().submit(record) };
+        if outcome.is_some() {
+            board.inline.add(1);
+        }
+        outcome
     }
 
     /// Arms a timer.

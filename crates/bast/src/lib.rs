@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod fiber;
+pub mod inspect;
 pub mod io;
 pub mod net;
 #[allow(unsafe_code)]
@@ -17,12 +18,13 @@ pub use fiber::{
 
 // The macro and the module of this name.
 #[doc(inline)]
-pub use bast_sync::select;
-#[doc(inline)]
 pub use bast_rt::{fiber_local, hook};
+#[doc(inline)]
+pub use bast_sync::select;
 
 #[cfg(feature = "tracing")]
 #[doc(inline)]
 pub use bast_rt::trace;
+pub use inspect::{Dump, Metrics, dump, dump_on_signal, metrics};
 
 pub use bast_rt::{DriverKind, Runtime, RuntimeBuilder, StackError, StackGuards, StillRunning};

@@ -108,6 +108,39 @@ impl Context {
         self.link.state.get() == State::Done
     }
 
+    /// Runs `f(arg)` on top of the suspended code, as if that had called it where it is suspended, and comes
+    /// back. The code does not notice: nothing of it runs.
+    ///
+    /// # Safety
+    /// It is suspended, and this is its thread (coro 2). `f` does not unwind, and does not suspend; on the
+    /// stack there is room for it below [`stack_pointer`](Context::stack_pointer).
+    pub unsafe fn visit(&self, f: unsafe fn(*mut ()), arg: *mut ()) {
+        let visit = Visit { f, arg, link: &raw const self.link };
+        let sp = self.link.other.get().cast::<usize>();
+        // SAFETY: `swap` left three words there, and what is below is unused. The frames of the visit are
+        // given up when it is over; they hold nothing.
+        unsafe {
+            // Where `2:` is, rbx, rbp.
+            let kept = sp.cast::<[usize; 3]>().read();
+            sp.add(2).write(kept[0]);
+            sp.add(1).write(visitor as *const () as usize);
+            sp.write((&raw const visit).expose_provenance());
+            sp.sub(1).write(kept[2]);
+            sp.sub(2).write(kept[1]);
+            sp.sub(3).write(bast_coro_visit as *const () as usize);
+            self.link.other.set(sp.sub(3).cast());
+            swap(self.link.other.as_ptr());
+            sp.cast::<[usize; 3]>().write(kept);
+        }
+        self.link.other.set(sp.cast());
+    }
+
+    /// Where the suspended code's stack ends. Only after its first resume.
+    #[inline]
+    pub fn stack_pointer(&self) -> *const u8 {
+        self.link.other.get()
+    }
+
     /// Whether it was resumed at least once.
     #[inline]
     pub fn started(&self) -> bool {
@@ -159,6 +192,12 @@ impl Context {
         unsafe { self.stack.set_label(name, len) };
     }
 
+    /// How many bytes are left for code that runs at `sp`, an address on this stack.
+    #[inline]
+    pub fn room_below(&self, sp: *const u8) -> usize {
+        self.stack.room_below(sp)
+    }
+
     /// Usable bytes of the stack.
     #[inline]
     pub fn stack_size(&self) -> usize {
@@ -203,6 +242,51 @@ unsafe extern "sysv64" fn start(link: *const Suspender, entry: *const (), arg: *
     }
     // A context that is done is not resumed.
     std::process::abort()
+}
+
+/// What [`Context::visit`] hands over.
+struct Visit {
+    f: unsafe fn(*mut ()),
+    arg: *mut (),
+    link: *const Suspender,
+}
+
+/// Runs on the stack of suspended code, with the address at which that is suspended as its return address,
+/// so that a backtrace goes on there. It does not return, however, but switches back.
+unsafe extern "sysv64" fn visitor(visit: *const Visit) -> ! {
+    // SAFETY: lent by `visit`, which waits on the other side.
+    unsafe {
+        let Visit { f, arg, link } = &*visit;
+        f(*arg);
+        swap((**link).other.as_ptr());
+    }
+    // The link has been set back to where the code is suspended.
+    std::process::abort()
+}
+
+// `visit` has left rbx, rbp, the argument and the function. At the end the stack is as behind a call from
+// `2:`, for which the tables of the unwinder hold when the two registers are what they were.
+global_asm!(
+    ".pushsection .text.bast_coro_visit,\"ax\",@progbits",
+    ".p2align 4",
+    ".globl bast_coro_visit",
+    ".hidden bast_coro_visit",
+    ".type bast_coro_visit,@function",
+    "bast_coro_visit:",
+    ".cfi_startproc",
+    ".cfi_undefined rip",
+    "pop rbx",
+    "pop rbp",
+    "pop rdi",
+    "pop rax",
+    "jmp rax",
+    ".cfi_endproc",
+    ".size bast_coro_visit, . - bast_coro_visit",
+    ".popsection",
+);
+
+unsafe extern "sysv64" {
+    fn bast_coro_visit();
 }
 
 // The link comes in rdi, from the `swap` that jumped here; `init` has left the rest.

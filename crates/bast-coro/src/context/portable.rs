@@ -11,17 +11,23 @@ use corosensei::{CoroutineResult, Yielder};
 use super::{Entry, abort_dropped};
 use crate::stack::{LINE, Stack};
 
+/// What a resume brings: nothing, or something to run on top of the suspended code.
+type Input = Option<(unsafe fn(*mut ()), *mut ())>;
+
 /// What the code on a stack switches out with.
 #[repr(transparent)]
 pub struct Suspender {
-    yielder: Yielder<(), ()>,
+    yielder: Yielder<Input, ()>,
 }
 
 impl Suspender {
     /// Goes back to whoever resumed this context, and returns when it is resumed again.
     #[inline]
     pub fn suspend(&self) {
-        self.yielder.suspend(());
+        while let Some((f, arg)) = self.yielder.suspend(()) {
+            // SAFETY: the promise to `Context::visit`.
+            unsafe { f(arg) };
+        }
     }
 }
 
@@ -58,7 +64,7 @@ unsafe impl RawStack for Raw {
 /// and only the layer above can unwind them. Dropping one that has returned, or was never
 /// resumed, loses the stack to its pool; use [`into_stack`](Context::into_stack).
 pub struct Context {
-    coro: UnsafeCell<ManuallyDrop<corosensei::Coroutine<(), (), (), Raw>>>,
+    coro: UnsafeCell<ManuallyDrop<corosensei::Coroutine<Input, (), (), Raw>>>,
     /// The same stack again, since `coro` does not show its own.
     stack: ManuallyDrop<Stack>,
     taken: bool,
@@ -74,7 +80,7 @@ impl Context {
     /// * `entry` does not unwind: it catches. (If it unwinds all the same, the process aborts.)
     #[inline]
     pub unsafe fn new(stack: Stack, entry: Entry, arg: *mut ()) -> Context {
-        let body = move |yielder: &Yielder<(), ()>, ()| {
+        let body = move |yielder: &Yielder<Input, ()>, _: Input| {
             // SAFETY: Suspender is a transparent wrapper.
             let suspender = unsafe { &*ptr::from_ref(yielder).cast::<Suspender>() };
             let bomb = AbortOnUnwind;
@@ -98,15 +104,37 @@ impl Context {
     /// If it has returned already.
     #[inline]
     pub fn resume(&self) -> bool {
+        self.resume_with(None)
+    }
+
+    #[inline]
+    fn resume_with(&self, input: Input) -> bool {
         // SAFETY: the code on the stack has no reference to the coroutine object, and a context is
         // not resumed by the code that it runs (it has not got it); one thread (coro 2).
-        match unsafe { &mut *self.coro.get() }.resume(()) {
+        match unsafe { &mut *self.coro.get() }.resume(input) {
             CoroutineResult::Yield(()) => false,
             CoroutineResult::Return(()) => true,
         }
     }
 
-    fn coro(&self) -> &corosensei::Coroutine<(), (), (), Raw> {
+    /// Runs `f(arg)` on top of the suspended code, as if that had called it where it is suspended, and comes
+    /// back. The code does not notice: nothing of it runs.
+    ///
+    /// # Safety
+    /// It is suspended, and this is its thread (coro 2). `f` does not unwind, and does not suspend; on the
+    /// stack there is room for it below [`stack_pointer`](Context::stack_pointer).
+    pub unsafe fn visit(&self, f: unsafe fn(*mut ()), arg: *mut ()) {
+        self.resume_with(Some((f, arg)));
+    }
+
+    /// Where the suspended code's stack ends. Only after its first resume. Not known here: half of the stack
+    /// is taken for used.
+    #[inline]
+    pub fn stack_pointer(&self) -> *const u8 {
+        self.stack.base().as_ptr().wrapping_sub(self.stack.usable_size() / 2)
+    }
+
+    fn coro(&self) -> &corosensei::Coroutine<Input, (), (), Raw> {
         // SAFETY: exclusive only within `resume`, see there.
         unsafe { &*self.coro.get() }
     }
@@ -168,6 +196,12 @@ impl Context {
     pub unsafe fn set_label(&self, name: *const u8, len: usize) {
         // SAFETY: passed on.
         unsafe { self.stack.set_label(name, len) };
+    }
+
+    /// How many bytes are left for code that runs at `sp`, an address on this stack.
+    #[inline]
+    pub fn room_below(&self, sp: *const u8) -> usize {
+        self.stack.room_below(sp)
     }
 
     /// Usable bytes of the stack.

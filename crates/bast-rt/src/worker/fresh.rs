@@ -36,7 +36,13 @@ impl Worker {
     #[inline]
     pub(super) fn take_fresh(&self) -> Option<NonNull<Header>> {
         let mine = if self.fresh.is_empty() { None } else { self.fresh.pop() };
-        let taken = mine.map(|Fresh(fiber)| fiber).or_else(|| self.shared.take_mail(self.index));
+        let taken = mine.map(|Fresh(fiber)| fiber).or_else(|| {
+            if self.shared.loads[self.index].mailed.load(Relaxed) == 0 {
+                return None;
+            }
+            self.stir();
+            self.shared.take_mail(self.index)
+        });
         if taken.is_some() && self.searching.get() {
             // As in `run`.
             self.stop_searching();
@@ -51,15 +57,16 @@ impl Worker {
         let since = self.respite.replace(0);
         let now = self.driver().now();
         (1..count).map(|step| (self.index + step) % count).find_map(|victim| {
+            if !shared.has_fresh(victim) {
+                return None;
+            }
             let theirs = shared.load_of(victim);
-            if self.live.get() > theirs + theirs / 8 + 2
-                && (since == 0 || now - since < RESPITE)
-                && shared.has_fresh(victim)
-            {
+            if self.live.get() > theirs + theirs / 8 + 2 && (since == 0 || now - since < RESPITE) {
                 self.respite.set(if since == 0 { now } else { since });
                 return None;
             }
-            shared.take_mail(victim).or_else(|| {
+            self.stir();
+            let taken = shared.take_mail(victim).or_else(|| {
                 loop {
                     match shared.stealers[victim].steal_batch_and_pop(&self.fresh) {
                         deque::Steal::Success(Fresh(fiber)) => return Some(fiber),
@@ -67,7 +74,9 @@ impl Worker {
                         deque::Steal::Retry => {}
                     }
                 }
-            })
+            });
+            self.post.board.steals.add(taken.is_some().into());
+            taken
         })
     }
 }

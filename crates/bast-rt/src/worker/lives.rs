@@ -42,6 +42,7 @@ impl Worker {
         // SAFETY: new, and this is its home.
         unsafe { fiber::mount(fiber, stack) };
         self.link(header);
+        self.post.board.started.add(1);
         true
     }
 
@@ -60,6 +61,7 @@ impl Worker {
     }
 
     pub(super) fn finish(&self, fiber: NonNull<Header>) {
+        self.post.board.ended.add(1);
         // SAFETY: the runtime's reference is ours, and the result is stored.
         unsafe { fiber::finish(fiber, Some(self)) };
     }
@@ -99,6 +101,41 @@ impl Worker {
     pub(super) fn set_live(&self, live: usize) {
         self.live.set(live);
         self.shared.loads[self.index].live.store(live, Relaxed);
+    }
+
+    pub(crate) fn first_fiber(&self) -> *const Header {
+        self.fibers.get()
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.live.get()
+    }
+
+    /// Fibers in the ready queue, and how many of them have not started.
+    pub(crate) fn queued(&self) -> (usize, usize) {
+        let ready = self.ready();
+        let fibers = (0..ready.len()).filter_map(|at| ready.peek(at));
+        // SAFETY: queued fibers are alive.
+        let unstarted = fibers.filter(|fiber| !unsafe { fiber.as_ref() }.started.get()).count();
+        (ready.len(), unstarted)
+    }
+
+    /// Shows the figures that are kept elsewhere.
+    pub(super) fn publish(&self) {
+        let board = &self.post.board;
+        board.ready.set(self.ready().len() as u64);
+        board.spawned.set(self.id_blocks.get() - (self.ids_end.get() - self.next_id.get()));
+        let lives = board.started.get() + board.ended.get();
+        // To count stacks takes longer: when the worker has time, or much has changed.
+        let changed = lives.wrapping_sub(self.stacks_at.get());
+        if changed > 10_000 || (changed > 0 && !self.is_busy()) {
+            self.stacks_at.set(lives);
+            let stats = self.stacks().stats();
+            board.stacks_live.set(stats.live as u64);
+            board.stacks_free.set(stats.free as u64);
+            board.stacks_hot.set(stats.hot as u64);
+            board.stack_bytes.set(stats.bytes as u64);
+        }
     }
 
     /// The runtime stops: cancel what there is. True once nothing is left, on any worker: until then

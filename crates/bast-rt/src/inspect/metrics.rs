@@ -1,0 +1,188 @@
+//! Figures of the runtimes: what each worker has counted, and what it has now.
+//!
+//! Each figure is what its worker last wrote; together they are no snapshot of one moment.
+
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::runtimes;
+use crate::shared::Shared;
+
+/// The figures of all runtimes: from [`metrics`]. `Display` is a table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// One entry for each runtime that there is, in the order of their making.
+    pub runtimes: Vec<RuntimeMetrics>,
+}
+
+/// The figures of one runtime. `Display` is a table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RuntimeMetrics {
+    /// The runtime's number in this process, from 1.
+    pub runtime: u64,
+    /// One entry for each worker.
+    pub workers: Vec<WorkerMetrics>,
+    /// Fibers spawned, by fibers of this runtime and from outside. Up to date as of each worker's last look at
+    /// its driver.
+    pub spawned: u64,
+    /// Fibers that have ended.
+    pub ended: u64,
+    /// Threads of the pool for blocking calls.
+    pub blocking_threads: usize,
+    /// Those of them that wait for something to do.
+    pub blocking_idle: usize,
+    /// Calls that no thread has begun with.
+    pub blocking_queued: usize,
+}
+
+/// The figures of one worker. Counts are since its start.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WorkerMetrics {
+    /// Whether it sleeps in its driver.
+    pub asleep: bool,
+    /// Looks at the driver, for completions and to submit.
+    pub polls: u64,
+    /// Fibers resumed: the switches.
+    pub resumes: u64,
+    /// Times that it took new fibers from another worker.
+    pub steals: u64,
+    /// Wakes of its fibers that came from other threads.
+    pub remote_wakes: u64,
+    /// Timers that went off.
+    pub timers: u64,
+    /// Operations given to the driver, those that completed at once included.
+    pub submitted: u64,
+    /// Operations that completed at once.
+    pub completed_inline: u64,
+    /// Fibers that started here.
+    pub started: u64,
+    /// Fibers that ended here.
+    pub ended: u64,
+    /// Fibers that live here now: started, and not ended.
+    pub live: usize,
+    /// Fibers in the ready queue, at the last look at the driver.
+    pub ready: usize,
+    /// Fibers that have not run: those spawned here and those sent here.
+    pub fresh: usize,
+    /// Of those the ones that others have sent here.
+    pub mail: usize,
+    /// Stacks in use.
+    pub stacks_used: usize,
+    /// Stacks that were given back and are ready to be taken again.
+    pub stacks_cached: usize,
+    /// Those of the cached ones that have kept their memory.
+    pub stacks_hot: usize,
+    /// Address space of all stacks, in bytes. Memory is used only as far as code got.
+    pub stack_bytes: usize,
+}
+
+/// The figures of all runtimes. Costs a load for each figure; nobody is asked or held up.
+///
+/// ```
+/// bast_rt::spawn(|| bast_rt::yield_now()).join().unwrap();
+/// let metrics = bast_rt::metrics();
+/// assert!(metrics.runtimes[0].workers.iter().map(|worker| worker.resumes).sum::<u64>() >= 2);
+/// println!("{metrics}");
+/// ```
+#[must_use]
+pub fn metrics() -> Metrics {
+    Metrics { runtimes: runtimes().iter().map(|runtime| of(runtime)).collect() }
+}
+
+/// The figures of one.
+pub(crate) fn of(runtime: &Shared) -> RuntimeMetrics {
+    let pool = runtime.pool.stats();
+    let mut spawned = runtime.spawned_outside();
+    let workers = runtime.posts.iter().enumerate().map(|(index, post)| {
+        let board = &post.board;
+        spawned += board.spawned.get();
+        WorkerMetrics {
+            asleep: board.asleep.load(Relaxed),
+            polls: board.polls.get(),
+            resumes: board.resumes.get(),
+            steals: board.steals.get(),
+            remote_wakes: board.remote_wakes.get(),
+            timers: board.timers.get(),
+            submitted: board.submitted.get(),
+            completed_inline: board.inline.get(),
+            started: board.started.get(),
+            ended: board.ended.get(),
+            live: runtime.loads[index].live.load(Relaxed),
+            ready: board.ready.get() as usize,
+            fresh: runtime.fresh_of(index),
+            mail: runtime.loads[index].mailed.load(Relaxed),
+            stacks_used: board.stacks_live.get() as usize,
+            stacks_cached: board.stacks_free.get() as usize,
+            stacks_hot: board.stacks_hot.get() as usize,
+            stack_bytes: board.stack_bytes.get() as usize,
+        }
+    });
+    let workers: Vec<WorkerMetrics> = workers.collect();
+    RuntimeMetrics {
+        runtime: runtime.number,
+        spawned,
+        ended: workers.iter().map(|worker| worker.ended).sum(),
+        workers,
+        blocking_threads: pool.threads,
+        blocking_idle: pool.idle,
+        blocking_queued: pool.queued,
+    }
+}
+
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.runtimes.iter().try_for_each(|runtime| runtime.fmt(f))
+    }
+}
+
+impl fmt::Display for RuntimeMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "runtime {}: {} spawned, {} ended; blocking pool: {} threads, {} idle, {} calls queued",
+            self.runtime,
+            self.spawned,
+            self.ended,
+            self.blocking_threads,
+            self.blocking_idle,
+            self.blocking_queued
+        )?;
+        type Row = (&'static str, fn(&WorkerMetrics) -> u64);
+        const ROWS: &[Row] = &[
+            ("asleep", |w| w.asleep.into()),
+            ("polls", |w| w.polls),
+            ("resumes", |w| w.resumes),
+            ("steals", |w| w.steals),
+            ("remote wakes", |w| w.remote_wakes),
+            ("timers", |w| w.timers),
+            ("operations", |w| w.submitted),
+            ("  at once", |w| w.completed_inline),
+            ("fibers started", |w| w.started),
+            ("  ended", |w| w.ended),
+            ("  live", |w| w.live as u64),
+            ("  ready", |w| w.ready as u64),
+            ("  not started", |w| w.fresh as u64),
+            ("  sent here", |w| w.mail as u64),
+            ("stacks in use", |w| w.stacks_used as u64),
+            ("  cached", |w| w.stacks_cached as u64),
+            ("  hot", |w| w.stacks_hot as u64),
+            ("  KiB reserved", |w| w.stack_bytes as u64 / 1024),
+        ];
+        write!(f, "{:<16}", "worker")?;
+        for index in 0..self.workers.len() {
+            write!(f, "{index:>14}")?;
+        }
+        writeln!(f)?;
+        for (name, value) in ROWS {
+            write!(f, "{name:<16}")?;
+            for worker in &self.workers {
+                write!(f, "{:>14}", value(worker))?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
