@@ -4,6 +4,7 @@
 //! registry -> plan -> run: round by round, subject by subject -> report: table, JSON lines
 //!                          |  child: one process per measurement
 //!                          |    micro/<runtime>.rs   one function per benchmark
+//!                          |    sync/<mechanism>.rs  locks, channels, select, timeouts, cancellation
 //!                          |    serve/<runtime>.rs   servers; echo.rs, pong.rs load them
 //! ```
 
@@ -18,6 +19,7 @@ mod report;
 mod run;
 mod serve;
 mod stats;
+mod sync;
 #[allow(unsafe_code)]
 mod sys;
 
@@ -153,7 +155,7 @@ fn list() -> Result<ExitCode, String> {
     for bench in BENCHES {
         text += &format!("{}: {}\n  units: {}\n", bench.name, bench.about, bench.units.join(", "));
         for param in bench.params {
-            text += &format!("  {:<11} {}\n", param.name, param.subjects.join(" "));
+            text += &format!("  {:<15} {}\n", param.name, param.subjects.join(" "));
         }
         text.push('\n');
     }
