@@ -7,9 +7,17 @@
 //! Reading order: `lock`, `list`, `mutex` (the smallest user of both), then what you are interested in.
 
 #[allow(unsafe_code)]
+mod channel;
+#[allow(unsafe_code)]
 mod list;
 #[allow(unsafe_code)]
 mod lock;
+pub mod mpmc;
+#[allow(unsafe_code)]
+pub mod mpsc;
+mod pace;
+#[allow(unsafe_code)]
+pub mod select;
 mod shim;
 
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
