@@ -41,6 +41,7 @@ pub(crate) struct Timer {
 
 impl Timer {
     /// A timer for the clock reading `deadline` (ns). It never goes off early, and up to a tick late.
+    #[inline]
     pub(crate) fn new(deadline: u64, owner: *const ()) -> Timer {
         let tick = deadline.div_ceil(1 << TICK_BITS).min(MAX_TICK);
         Timer { tick, next: None, prev: None, place: None, owner, fired: false, interrupts: false }

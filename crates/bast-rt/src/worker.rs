@@ -19,6 +19,7 @@
 //! span a switch: fibers call into the same worker while `resume` is on the loop's stack.
 
 mod fresh;
+mod linger;
 mod lives;
 
 use std::cell::{Cell, UnsafeCell};
@@ -39,6 +40,7 @@ use crate::ring::Ring;
 use crate::shared::{Fresh, Shared};
 use crate::unwinding::Unwinding;
 use crate::wheel::{Timer, Wheel};
+use linger::Linger;
 
 /// What may be spent between two looks at the timers and the driver: a resume costs 1 (from 5 ns on),
 /// an operation that completes at once [`INLINE`] (a system call).
@@ -72,6 +74,7 @@ pub(crate) struct Worker {
     pub(crate) coarse: Cell<u32>,
     /// Whether this worker counts as a searcher in `idle`.
     searching: Cell<bool>,
+    linger: Linger,
     pub(crate) unwinding: Unwinding,
     stopping: Cell<bool>,
     /// Since when this worker has left new fibers to a less loaded one; 0 if it has not.
@@ -106,6 +109,7 @@ impl Worker {
             credit: Cell::new(CREDIT),
             coarse: Cell::new(0),
             searching: Cell::new(false),
+            linger: Linger::new(),
             unwinding: Unwinding::default(),
             stopping: Cell::new(false),
             respite: Cell::new(0),
@@ -216,6 +220,9 @@ impl Worker {
         let shared = &*self.shared;
         if shared.posts.len() == 1 {
             self.poll(self.patience());
+            return;
+        }
+        if !self.searching.get() && self.linger() {
             return;
         }
         if self.searching.get() || shared.idle.start_search(shared.posts.len()) {
