@@ -269,6 +269,26 @@ pub fn id() -> u64 {
     }
 }
 
+/// The [`id`] and the [`place`] of the caller, for the price of one look-up.
+#[inline]
+#[must_use]
+pub fn identity() -> (u64, usize) {
+    match suspend::current() {
+        Some((worker, header)) => (header.id, ptr::from_ref(worker).addr()),
+        None => (tls::thread_id(), place()),
+    }
+}
+
+/// Where the caller runs: the same for two fibers of one worker, different on different threads, never 0.
+#[inline]
+#[must_use]
+pub fn place() -> usize {
+    match tls::worker() {
+        Some(worker) => ptr::from_ref(worker).addr(),
+        None => ptr::from_ref(tls::requests()).addr(),
+    }
+}
+
 /// Whether the calling fiber unwinds. Same as [`std::thread::panicking`], which speaks of the thread and so of
 /// all its fibers. Unwinding by a cancellation or a timeout counts.
 #[inline]

@@ -6,6 +6,14 @@
 //!
 //! Reading order: `lock`, `list`, `mutex` (the smallest user of both), then what you are interested in.
 
+mod barrier;
+mod condvar;
+#[allow(unsafe_code)]
+mod crowd;
+#[allow(unsafe_code)]
+mod gate;
+#[allow(unsafe_code)]
+mod lazy_lock;
 #[allow(unsafe_code)]
 mod channel;
 #[allow(unsafe_code)]
@@ -18,6 +26,30 @@ pub mod mpsc;
 mod pace;
 #[allow(unsafe_code)]
 pub mod select;
+#[allow(unsafe_code)]
+mod mutex;
+mod notify;
+mod once;
+#[allow(unsafe_code)]
+mod once_lock;
+mod poison;
+#[allow(unsafe_code)]
+mod rwlock;
+mod semaphore;
+#[allow(unsafe_code)]
 mod shim;
+mod wait_group;
 
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::{Condvar, WaitTimeoutResult};
+pub use lazy_lock::LazyLock;
+pub use mutex::{Mutex, MutexGuard};
+pub use notify::Notify;
+pub use once::{Once, OnceState};
+pub use once_lock::OnceLock;
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use semaphore::{
+    AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,
+};
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+pub use wait_group::WaitGroup;

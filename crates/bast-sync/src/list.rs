@@ -34,10 +34,10 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use bast_rt::Instant;
-use bast_rt::wait::{Interruption, Parked, Reason, Waiter, Wake, wait};
+use bast_rt::wait::{Interruption, Parked, Reason};
 
 use crate::lock::{Guard, Lock};
-use crate::shim::{self, AtomicUsize};
+use crate::shim::{self, AtomicUsize, Waiter, Wake, wait};
 
 const OPEN: usize = 0;
 const CLAIMED: usize = 1;
@@ -108,6 +108,15 @@ impl Node {
             slot,
         }
     }
+
+    /// Whether it is in a list. To be asked under the list's lock.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.linked.get()
+    }
+
+    pub(crate) fn slot(&self) -> *mut () {
+        self.slot
+    }
 }
 
 /// Waiters, first in, first out. Used under a [`Lock`].
@@ -142,6 +151,21 @@ impl List {
             node = this.next.get();
         }
         false
+    }
+
+    /// The waiter whose turn it is.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&Node> {
+        // SAFETY: linked nodes are there.
+        unsafe { self.first.as_ref() }
+    }
+
+    /// Makes the first waiter look at its condition, and gives it nothing: it stays in the list. As with
+    /// `grant`, the caller drops the `Wake` after it has let go of the lock, and before it suspends.
+    pub(crate) fn nudge(&self) -> Option<Wake> {
+        // SAFETY: a ticket is there while its node is linked; callers keep to the rule on `Wake`, and its owner
+        // takes the lock that we are under before it leaves.
+        self.first().map(|node| unsafe { node.ticket.as_ref().waiter.claim() })
     }
 
     /// Adds a waiter at the end.
@@ -206,6 +230,31 @@ impl List {
     }
 }
 
+/// Grants to the waiters at the head of the list for whose slot `is_due` is true, in batches between which the
+/// lock is free. It ends if those who come meanwhile are not due.
+pub(crate) fn grant_all<S>(
+    lock: &Lock<S>,
+    list: impl Fn(&mut S) -> &mut List,
+    is_due: impl Fn(*mut ()) -> bool,
+) {
+    const BATCH: usize = 16;
+    loop {
+        let mut wakes = [const { None::<Wake> }; BATCH];
+        let mut guard = lock.lock();
+        for wake in &mut wakes {
+            let list = list(&mut guard);
+            if !list.first().is_some_and(|node| is_due(node.slot)) {
+                break;
+            }
+            *wake = list.grant(|_| {});
+        }
+        drop(guard);
+        if wakes[BATCH - 1].is_none() {
+            return;
+        }
+    }
+}
+
 /// How a wait ended.
 #[must_use]
 pub(crate) enum End {
@@ -236,11 +285,26 @@ impl End {
 
 /// Waits at the end of a list until somebody grants it something. `guard` is `lock`'s, and `list` one of the lists
 /// in it.
+#[inline]
 pub(crate) fn wait_in<S>(
+    lock: &Lock<S>,
+    guard: Guard<'_, S>,
+    list: impl Fn(&mut S) -> &mut List,
+    slot: *mut (),
+    reason: &Reason<'_>,
+    deadline: Option<Instant>,
+) -> End {
+    wait_in_after(lock, guard, list, slot, || (), reason, deadline)
+}
+
+/// As [`wait_in`]; `then` is done when the waiter is in the list and the lock has been let go. It does not suspend
+/// and does not panic.
+pub(crate) fn wait_in_after<S>(
     lock: &Lock<S>,
     mut guard: Guard<'_, S>,
     list: impl Fn(&mut S) -> &mut List,
     slot: *mut (),
+    then: impl FnOnce(),
     reason: &Reason<'_>,
     deadline: Option<Instant>,
 ) -> End {
@@ -250,6 +314,7 @@ pub(crate) fn wait_in<S>(
         // SAFETY: below it is left only with the ticket done or the node removed.
         unsafe { list(&mut guard).push(&node) };
         drop(guard);
+        then();
         loop {
             if ticket.done().is_some() {
                 return End::Granted;

@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-use crate::shim::{self, AtomicBool};
+use crate::shim::{self, AtomicBool, Watch};
 
 const SPINS: u32 = 64;
 const YIELDS: u32 = 32;
@@ -23,6 +23,7 @@ const NAP: Duration = Duration::from_micros(50);
 pub(crate) struct Lock<T> {
     locked: AtomicBool,
     state: UnsafeCell<T>,
+    watch: Watch,
 }
 
 // SAFETY: the lock gives the state to one thread at a time.
@@ -31,14 +32,8 @@ unsafe impl<T: Send> Send for Lock<T> {}
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
-    #[cfg(not(loom))]
     pub(crate) const fn new(state: T) -> Lock<T> {
-        Lock { locked: AtomicBool::new(false), state: UnsafeCell::new(state) }
-    }
-
-    #[cfg(loom)]
-    pub(crate) fn new(state: T) -> Lock<T> {
-        Lock { locked: AtomicBool::new(false), state: UnsafeCell::new(state) }
+        Lock { locked: AtomicBool::new(false), state: UnsafeCell::new(state), watch: Watch::new() }
     }
 
     #[inline]
@@ -46,6 +41,7 @@ impl<T> Lock<T> {
         if self.locked.swap(true, Acquire) {
             self.contend();
         }
+        self.watch.touch();
         Guard { lock: self }
     }
 
@@ -105,6 +101,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        self.lock.watch.touch();
         self.lock.locked.store(false, Release);
     }
 }

@@ -3,3 +3,10 @@
 
 #[doc(no_inline)]
 pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
+
+#[doc(inline)]
+pub use bast_sync::{
+    AcquireError, Barrier, BarrierWaitResult, Condvar, LazyLock, Mutex, MutexGuard, Notify, Once,
+    OnceLock, OnceState, OwnedSemaphorePermit, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Semaphore, SemaphorePermit, TryAcquireError, WaitGroup, WaitTimeoutResult,
+};
