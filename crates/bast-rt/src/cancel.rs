@@ -75,9 +75,13 @@ impl Requests {
         }
     }
 
-    /// The next moment at which the clock makes a scope due, on a plain thread.
+    /// The next moment at which the clock makes a scope due, on a plain thread; it may have passed just now.
+    /// What could not be raised then does not count, or whoever sleeps until then would not sleep at all.
     pub(crate) fn clock(&self) -> Option<u64> {
         let mut first = None;
+        if self.masks.get() != 0 || std::thread::panicking() {
+            return first;
+        }
         let mut scope = self.scopes.get();
         // SAFETY: as in `first`.
         while let Some(this) = unsafe { scope.as_ref() } {

@@ -25,6 +25,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use crate::cancel::{self, Cause};
 use crate::fiber::Header;
@@ -253,8 +254,9 @@ impl Wait<'_> {
         if self.deadline.is_some_and(|at| at <= now) {
             return Parked::TimedOut;
         }
-        let first = self.deadline.into_iter().chain(requests.clock()).min();
-        parker.wait(first.map(|at| std::time::Duration::from_nanos(at - now)));
+        let scope = requests.clock().filter(|_| cancel::UNWINDS);
+        let first = self.deadline.into_iter().chain(scope).min();
+        parker.wait(first.map(|at| Duration::from_nanos(at.saturating_sub(now))));
         Parked::Look
     }
 }

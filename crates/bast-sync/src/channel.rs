@@ -211,8 +211,7 @@ impl<T> Channel<T> {
 
     #[inline]
     pub(crate) fn try_send(&self, message: T) -> Offer<T> {
-        let offer = self.lock().offer(message);
-        offer
+        self.lock().offer(message)
     }
 
     /// Sends, waiting for room or a receiver. `deadline` is asked for if it has to wait.
@@ -263,8 +262,7 @@ impl<T> Channel<T> {
 
     #[inline]
     pub(crate) fn try_recv(&self) -> Take<T> {
-        let take = self.lock().take();
-        take
+        self.lock().take()
     }
 
     /// Receives, waiting for a message.

@@ -9,4 +9,5 @@ pub use bast_sync::{
     AcquireError, Barrier, BarrierWaitResult, Condvar, LazyLock, Mutex, MutexGuard, Notify, Once,
     OnceLock, OnceState, OwnedSemaphorePermit, RwLock, RwLockReadGuard, RwLockWriteGuard,
     Semaphore, SemaphorePermit, TryAcquireError, WaitGroup, WaitTimeoutResult,
+    mpmc, mpsc,
 };

@@ -37,7 +37,7 @@ fn attempt<S: Arms + ?Sized>(set: &S, first: usize) -> Option<usize> {
 fn first(count: usize) -> (usize, bool) {
     let random = wait::random();
     // The upper half scaled; the lowest bits of this generator are its worst, and pauses do not mind.
-    (((random >> 32) * count as u64 >> 32) as usize, random.is_multiple_of(16))
+    ((((random >> 32) * count as u64) >> 32) as usize, random.is_multiple_of(16))
 }
 
 /// Completes an arm if one can complete now. A set that has nothing has others run.
