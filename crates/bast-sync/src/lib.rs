@@ -7,6 +7,10 @@
 //! Reading order: `lock`, `list`, `mutex` (the smallest user of both), then what you are interested in.
 
 mod barrier;
+#[allow(unsafe_code)]
+pub mod broadcast;
+#[allow(unsafe_code)]
+mod channel;
 mod condvar;
 #[allow(unsafe_code)]
 mod crowd;
@@ -15,35 +19,41 @@ mod gate;
 #[allow(unsafe_code)]
 mod lazy_lock;
 #[allow(unsafe_code)]
-mod channel;
-#[allow(unsafe_code)]
 mod list;
 #[allow(unsafe_code)]
 mod lock;
 pub mod mpmc;
 #[allow(unsafe_code)]
 pub mod mpsc;
-mod pace;
-#[allow(unsafe_code)]
-pub mod select;
 #[allow(unsafe_code)]
 mod mutex;
+mod mvar;
 mod notify;
 mod once;
 #[allow(unsafe_code)]
 mod once_lock;
+#[allow(unsafe_code)]
+pub mod oneshot;
+mod pace;
+#[allow(unsafe_code)]
+mod place;
 mod poison;
 #[allow(unsafe_code)]
 mod rwlock;
+#[allow(unsafe_code)]
+pub mod select;
 mod semaphore;
 #[allow(unsafe_code)]
 mod shim;
 mod wait_group;
+#[allow(unsafe_code)]
+pub mod watch;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use lazy_lock::LazyLock;
 pub use mutex::{Mutex, MutexGuard};
+pub use mvar::MVar;
 pub use notify::Notify;
 pub use once::{Once, OnceState};
 pub use once_lock::OnceLock;

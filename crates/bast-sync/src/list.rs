@@ -211,9 +211,22 @@ impl List {
     /// `Wake` after it has let go of the lock, and before it suspends.
     #[inline]
     pub(crate) fn grant(&mut self, give: impl FnOnce(*mut ())) -> Option<Wake> {
+        self.grant_if(|_| true, give)
+    }
+
+    /// As [`grant`](List::grant), as long as the first waiter is one for whom it is meant: `concerns` gets its slot.
+    #[inline]
+    pub(crate) fn grant_if(
+        &mut self,
+        concerns: impl Fn(*mut ()) -> bool,
+        give: impl FnOnce(*mut ()),
+    ) -> Option<Wake> {
         loop {
             // SAFETY: linked nodes are there, and their tickets.
             let node = unsafe { self.first.as_ref() }?;
+            if !concerns(node.slot) {
+                return None;
+            }
             // SAFETY: linked here.
             unsafe { self.remove(node) };
             // SAFETY: as above; a ticket is there until it is done or its node is removed, and the latter
@@ -274,6 +287,7 @@ impl End {
     }
 
     /// Whether it was granted, raising if it was interrupted.
+    #[inline]
     pub(crate) fn granted(self) -> bool {
         match self {
             End::Granted => true,

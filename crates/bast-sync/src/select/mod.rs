@@ -8,6 +8,12 @@
 //! | [`recv(&rx)`](recv) | there is a message, or all senders have gone | as the receiver's `recv` |
 //! | [`send(&tx, value)`](send()) | there is room, or all receivers have gone | as the sender's `send` |
 //! | [`send_from(&tx, &mut slot)`](send_from) | the same; the value stays in `slot` if another arm is chosen | |
+//! | [`take(&mvar)`](take), [`read(&mvar)`](read) | the `MVar` has a value | the value, or a copy |
+//! | [`put(&mvar, value)`](put) | the `MVar` is empty | `()` |
+//! | [`recv_once(&mut rx)`](recv_once) | the `oneshot` has its value, or the sender has gone | as the receiver's `recv` |
+//! | [`closed(&tx)`](closed) | the `oneshot`'s receiver has gone | `()` |
+//! | [`recv_next(&mut rx)`](recv_next) | the `broadcast` has a message, or is closed | as the receiver's `recv` |
+//! | [`changed(&mut rx)`](changed) | the `watch` has a new value, or is closed | as the receiver's `changed` |
 //! | [`join(&mut handle)`](join()) | the fiber has ended | as the handle's `join` |
 //! | [`after(duration)`](after), [`at(instant)`](at) | it is time | `()` |
 //! | `Option` of an event | that does; `None` never | what that does |
@@ -46,14 +52,20 @@
 
 mod arm;
 mod builder;
+mod cells;
 mod channel;
 mod join;
 mod macros;
 mod time;
 mod wait;
 
+pub(crate) use arm::Seat;
 pub use arm::{Arm, Event, Map, Place};
 pub use builder::Select;
+pub use cells::{
+    Changed, Closed, Put, Read, RecvNext, RecvOnce, Take, changed, closed, put, read, recv_next,
+    recv_once, take,
+};
 pub use channel::{Receiving, Recv, Send, SendFrom, Sending, recv, send, send_from};
 pub use join::{Join, Joinable, join};
 #[doc(hidden)]

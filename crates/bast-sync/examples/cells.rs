@@ -1,0 +1,104 @@
+//! What the cells cost: `cargo run --release -p bast-sync --example cells`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bast_rt::{Builder, Runtime};
+use bast_sync::MVar;
+
+/// The median of five runs of `f`, which returns ns per round.
+fn median(mut f: impl FnMut() -> f64) -> f64 {
+    let mut runs: Vec<f64> = (0..5).map(|_| f()).collect();
+    runs.sort_by(f64::total_cmp);
+    runs[2]
+}
+
+fn print(what: &str, ns: f64) {
+    println!("{what:56} {ns:10.1} ns");
+}
+
+fn timed(rounds: usize, f: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    f();
+    start.elapsed().as_nanos() as f64 / rounds as f64
+}
+
+/// Takes and puts in a loop, from `fibers` fibers that lie on the workers in turn and begin together.
+/// With `held` each of them lets others run while it has the value.
+fn contended(runtime: &Runtime, workers: usize, fibers: usize, rounds: usize, held: bool) -> f64 {
+    let each = rounds / fibers;
+    let (lock, gate) = (Arc::new(MVar::new(0_usize)), Arc::new(MVar::new_empty()));
+    let all: Vec<_> = (0..fibers)
+        .map(|i| {
+            let (lock, gate) = (Arc::clone(&lock), Arc::clone(&gate));
+            let body = move || {
+                gate.read();
+                for _ in 0..each {
+                    let value = lock.take();
+                    if held {
+                        bast_rt::yield_now();
+                    }
+                    lock.put(value + 1);
+                }
+            };
+            let builder = Builder::new().worker(i % workers);
+            runtime.run(move || builder.spawn(body).expect("a fiber"))
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(5));
+    let ns = timed(each * fibers, || {
+        gate.put(());
+        all.into_iter().for_each(|fiber| fiber.join().expect("no panic"));
+    });
+    assert_eq!(lock.take(), each * fibers);
+    ns
+}
+
+/// A value to and fro between two fibers.
+fn ping_pong(runtime: &Runtime, other: usize, rounds: usize) -> f64 {
+    runtime.run(move || {
+        let (there, back) = (Arc::new(MVar::new_empty()), Arc::new(MVar::new_empty()));
+        let (theirs, ours) = (Arc::clone(&there), Arc::clone(&back));
+        Builder::new()
+            .worker(0)
+            .spawn(move || {
+                let answer = move || {
+                    for _ in 0..rounds {
+                        ours.put(theirs.take() + 1);
+                    }
+                };
+                let answering = Builder::new().worker(other).spawn(answer).expect("a fiber");
+                let ns = timed(rounds, || {
+                    for i in 0..rounds {
+                        there.put(i);
+                        assert_eq!(back.take(), i + 1);
+                    }
+                });
+                answering.join().expect("no panic");
+                ns
+            })
+            .expect("a fiber")
+            .join()
+            .expect("no panic")
+    })
+}
+
+fn main() -> std::io::Result<()> {
+    let one = Runtime::builder().workers(1).build()?;
+    let two = Runtime::builder().workers(2).build()?;
+
+    print("MVar take+put, alone", median(|| contended(&one, 1, 1, 2_000_000, false)));
+    for (runtime, workers) in [(&one, 1), (&two, 2)] {
+        for (fibers, rounds) in
+            [(2, 2_000_000), (10, 2_000_000), (100, 1_000_000), (1000, 1_000_000)]
+        {
+            for (held, how) in [(false, ""), (true, ", held over a yield")] {
+                let ns = median(|| contended(runtime, workers, fibers, rounds, held));
+                print(&format!("MVar take+put, {workers} workers, {fibers} fibers{how}"), ns);
+            }
+        }
+    }
+    print("MVar ping-pong on one worker", median(|| ping_pong(&one, 0, 500_000)));
+    print("MVar ping-pong across two", median(|| ping_pong(&two, 1, 30_000)));
+    Ok(())
+}
