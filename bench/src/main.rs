@@ -22,6 +22,7 @@ mod stats;
 mod sync;
 #[allow(unsafe_code)]
 mod sys;
+mod targets;
 
 use clap::{Parser, Subcommand};
 use registry::{BENCHES, Filter, Kind};
@@ -126,6 +127,10 @@ fn act(action: Action) -> Result<ExitCode, String> {
             let outcome = run::run(&cases, &effort);
             let written = json.map_or(Ok(()), |file| write_json(file, &outcome.records));
             print(&report::table(&outcome.records))?;
+            let targets = targets::table(&outcome.records);
+            if !targets.is_empty() {
+                print(&format!("\n{targets}"))?;
+            }
             written?;
             if outcome.disturbed > 0 {
                 let (some, all) = (outcome.disturbed, cases.len());

@@ -67,24 +67,26 @@ const TASKS_2: &[&str] = &["bast", "tokio-multi", "may", "go"];
 const YIELD_2: &[&str] = &["bast", "tokio-multi", "go"];
 /// Not may: each of its stacks is a mapping of its own, and `vm.max_map_count` ends that at 32,000.
 const SLEEPERS: &[&str] = &["bast", "tokio-current", "tokio-multi", "go"];
-const ASYNC: &[&str] = &["tokio-current", "tokio-multi", "go"];
-const ASYNC_2: &[&str] = &["tokio-multi", "go"];
+const ASYNC: &[&str] = &["bast", "tokio-current", "tokio-multi", "go"];
+const ASYNC_2: &[&str] = &["bast", "tokio-multi", "go"];
 const MUTEX: &[&str] =
-    &["threads", "std-in-fiber", "parking_lot", "tokio-current", "tokio-multi", "go"];
-const RWLOCK: &[&str] = &["threads", "parking_lot", "tokio-current", "tokio-multi", "go"];
-const MUTEX_2: &[&str] = &["tokio-multi", "threads", "parking_lot", "go"];
-const MANY_2: &[&str] = &["tokio-multi", "go"];
+    &["bast", "threads", "std-in-fiber", "parking_lot", "tokio-current", "tokio-multi", "go"];
+const RWLOCK: &[&str] = &["bast", "threads", "parking_lot", "tokio-current", "tokio-multi", "go"];
+const MUTEX_2: &[&str] = &["bast", "tokio-multi", "threads", "parking_lot", "go"];
+const MANY_2: &[&str] = &["bast", "tokio-multi", "go"];
 /// Not Go: it has no unbounded channel.
 const UNBOUNDED: &[&str] =
-    &["tokio-current", "tokio-multi", "threads", "crossbeam", "flume", "flume-tokio"];
-const UNBOUNDED_2: &[&str] = &["tokio-multi", "threads", "crossbeam", "flume", "flume-tokio"];
+    &["bast", "tokio-current", "tokio-multi", "threads", "crossbeam", "flume", "flume-tokio"];
+const UNBOUNDED_2: &[&str] =
+    &["bast", "tokio-multi", "threads", "crossbeam", "flume", "flume-tokio"];
 const BOUNDED: &[&str] =
-    &["tokio-current", "tokio-multi", "threads", "crossbeam", "flume", "flume-tokio", "go"];
-const BOUNDED_2: &[&str] = &["tokio-multi", "threads", "crossbeam", "flume", "flume-tokio", "go"];
+    &["bast", "tokio-current", "tokio-multi", "threads", "crossbeam", "flume", "flume-tokio", "go"];
+const BOUNDED_2: &[&str] =
+    &["bast", "tokio-multi", "threads", "crossbeam", "flume", "flume-tokio", "go"];
 /// Not tokio: its channels have one receiver, and room for one message at least.
-const MPMC: &[&str] = &["crossbeam", "flume", "flume-tokio", "go"];
-const RENDEZVOUS: &[&str] = &["threads", "crossbeam", "flume", "flume-tokio", "go"];
-const SELECT: &[&str] = &["tokio-current", "tokio-multi", "crossbeam", "go"];
+const MPMC: &[&str] = &["bast", "crossbeam", "flume", "flume-tokio", "go"];
+const RENDEZVOUS: &[&str] = &["bast", "threads", "crossbeam", "flume", "flume-tokio", "go"];
+const SELECT: &[&str] = &["bast", "tokio-current", "tokio-multi", "crossbeam", "go"];
 const TIMER: &[&str] =
     &["bast-uring", "bast-epoll", "tokio-current", "tokio-multi", "may", "go", "threads"];
 const NET: &[&str] =
@@ -126,8 +128,8 @@ pub(crate) const BENCHES: &[Bench] = &[
         params: &[
             both("park", &["bast", "may", "threads"]),
             both("notify", &["tokio-current", "tokio-multi"]),
-            both("channel", &["tokio-current", "tokio-multi", "may", "go"]),
-            both("oneshot", &["tokio-current", "tokio-multi", "threads", "go"]),
+            both("channel", &["bast", "tokio-current", "tokio-multi", "may", "go"]),
+            both("oneshot", &["bast", "tokio-current", "tokio-multi", "threads", "go"]),
         ],
     },
     Bench {
@@ -189,12 +191,14 @@ pub(crate) const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "select",
-        about: "the same messages by recv from the right channel, or by select of two: ready ones, and round trips (wait)",
+        about: "the same messages by recv from the right channel, or by select of two: ready ones, with their sending (sent), round trips (wait)",
         kind: Kind::Micro,
         units: &[units::NS],
         params: &[
             both("recv", SELECT),
             both("select", SELECT),
+            both("recv-sent", SELECT),
+            both("select-sent", SELECT),
             both("recv-wait", SELECT),
             both("select-wait", SELECT),
         ],

@@ -109,7 +109,9 @@ func selects(param string, s span) (float64, error) {
 	a, b := make(chan uint64, ready), make(chan uint64, ready)
 	switch param {
 	case "recv", "select":
-		return drain(a, b, param == "select", s), nil
+		return drain(a, b, param == "select", false, s), nil
+	case "recv-sent", "select-sent":
+		return drain(a, b, param == "select-sent", true, s), nil
 	case "recv-wait", "select-wait":
 		return roundTrip(a, b, param == "select-wait", s), nil
 	}
@@ -125,14 +127,16 @@ func either(a, b chan uint64) uint64 {
 	}
 }
 
-func drain(a, b chan uint64, selects bool, s span) float64 {
+func drain(a, b chan uint64, selects, sends bool, s span) float64 {
 	m := fixedMeter(s, ready)
 	for n := m.next(); n > 0; n = m.next() {
 		for i := uint64(0); i < n/2; i++ {
 			a <- i
 			b <- i
 		}
-		m.restart()
+		if !sends {
+			m.restart()
+		}
 		var got uint64
 		if selects {
 			for i := uint64(0); i < n; i++ {

@@ -9,7 +9,7 @@
 //! Bursts, because an unbounded channel needs something that holds its producers back. With several
 //! consumers each takes its part of a burst, and a task that only counts sums measures.
 
-use super::host::{Host, Threads};
+use super::host::{Fibers, Host, Threads};
 use super::{BURST, ROOM, not_run};
 use crate::micro::{Job, sum};
 use crate::stats::Meter;
@@ -67,6 +67,25 @@ chan!(
 chan!(FlumeUnbounded, flume::Sender<u64>, flume::Receiver<u64>, _ => flume::unbounded());
 chan!(FlumeBounded, flume::Sender<u64>, flume::Receiver<u64>, room => flume::bounded(room));
 
+chan!(
+    BastUnbounded,
+    bast::sync::mpsc::Sender<u64>,
+    bast::sync::mpsc::Receiver<u64>,
+    _ => bast::sync::mpsc::channel()
+);
+chan!(
+    BastBounded,
+    bast::sync::mpsc::SyncSender<u64>,
+    bast::sync::mpsc::Receiver<u64>,
+    room => bast::sync::mpsc::sync_channel(room)
+);
+chan!(
+    BastMpmc,
+    bast::sync::mpmc::Sender<u64>,
+    bast::sync::mpmc::Receiver<u64>,
+    room => bast::sync::mpmc::sync_channel(room)
+);
+
 /// Who sends how much of a burst to whom.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
@@ -93,7 +112,8 @@ pub(super) fn shape(param: &str) -> Option<Shape> {
 pub(super) fn run(subject: &str, job: &Job) -> Result<f64, String> {
     if job.bench == "ping-pong" {
         return match subject {
-            "threads" => request::<Threads, StdBounded>(job),
+            "bast" => request_fiber(job),
+            "threads" => request_thread(job),
             _ => not_run(subject, job),
         };
     }
@@ -101,6 +121,9 @@ pub(super) fn run(subject: &str, job: &Job) -> Result<f64, String> {
         return not_run(subject, job);
     };
     match (subject, shape.bounded, shape.consumers) {
+        ("bast", false, 1) => many_to_one::<Fibers, BastUnbounded>(job, shape),
+        ("bast", true, 1) => many_to_one::<Fibers, BastBounded>(job, shape),
+        ("bast", ..) => many_to_many::<Fibers, BastMpmc>(job, shape),
         ("threads", false, 1) => many_to_one::<Threads, StdUnbounded>(job, shape),
         ("threads", true, 1) => many_to_one::<Threads, StdBounded>(job, shape),
         ("crossbeam", false, 1) => many_to_one::<Threads, CrossbeamUnbounded>(job, shape),
@@ -216,24 +239,45 @@ impl Shape {
     }
 }
 
-/// ns per request: a task is asked, and answers over a channel that the request brings.
-fn request<H: Host, C: Chan>(job: &Job) -> Result<f64, String>
-where
-    C::Tx: Sync,
-{
+/// ns per request: a fiber is asked, and answers by the `oneshot` that the request brings.
+fn request_fiber(job: &Job) -> Result<f64, String> {
+    use bast::sync::{mpsc, oneshot};
     let mut meter = Meter::new(job.span);
-    H::enter(job, move || {
-        let (ask, asked) = mpsc::sync_channel::<(u64, C::Tx)>(1);
-        let server = H::spawn(0, move || {
-            while let Ok((v, reply)) = asked.recv() {
-                C::send(&reply, v);
+    Fibers::enter(job, move || {
+        let (ask, asked) = mpsc::sync_channel::<(u64, oneshot::Sender<u64>)>(1);
+        let server = Fibers::spawn(0, move || {
+            for (v, reply) in asked {
+                reply.send(v).expect("the client waits");
             }
         });
         while let Some(n) = meter.next() {
             for i in 0..n {
-                let (reply, answer) = C::make(1);
+                let (reply, answer) = oneshot::channel();
                 ask.send((i, reply)).expect("the server lives");
-                assert_eq!(C::recv(&answer), i);
+                assert_eq!(answer.recv(), Ok(i));
+            }
+        }
+        drop(ask);
+        server();
+        meter.ns()
+    })
+}
+
+/// ns per request: a thread is asked, and answers over the channel that the request brings.
+fn request_thread(job: &Job) -> Result<f64, String> {
+    let mut meter = Meter::new(job.span);
+    Threads::enter(job, move || {
+        let (ask, asked) = mpsc::sync_channel::<(u64, mpsc::SyncSender<u64>)>(1);
+        let server = Threads::spawn(0, move || {
+            for (v, reply) in asked {
+                reply.send(v).expect("the client waits");
+            }
+        });
+        while let Some(n) = meter.next() {
+            for i in 0..n {
+                let (reply, answer) = mpsc::sync_channel(1);
+                ask.send((i, reply)).expect("the server lives");
+                assert_eq!(answer.recv(), Ok(i));
             }
         }
         drop(ask);

@@ -88,8 +88,11 @@ pub(super) fn run(subject: &str, job: &Job) -> Result<f64, String> {
     let selects = job.param.starts_with("select");
     let task = match (job.bench.as_str(), job.param.as_str(), subject) {
         ("ping-pong", _, "tokio-current" | "tokio-multi") => rt.spawn(request(Meter::new(span))),
-        ("select", "recv" | "select", _) => rt.spawn(ready(Meter::fixed(span, READY), selects)),
-        ("select", _, _) => rt.spawn(waiting(Meter::new(span), selects)),
+        ("select", "recv-wait" | "select-wait", _) => rt.spawn(waiting(Meter::new(span), selects)),
+        ("select", param, _) => {
+            let sends = param.ends_with("-sent");
+            rt.spawn(ready(Meter::fixed(span, READY), selects, sends))
+        }
         ("channel", param, _) => match (subject, shape(param)) {
             ("flume-tokio", Some(s)) if s.consumers > 1 => rt.spawn(many_to_many(burst, s)),
             ("flume-tokio", Some(s)) if s.bounded => rt.spawn(many_to_one::<Flume<true>>(burst, s)),
@@ -224,7 +227,7 @@ async fn either(a: &mut Rx, b: &mut Rx) -> u64 {
     }
 }
 
-async fn ready(mut meter: Meter, selects: bool) -> f64 {
+async fn ready(mut meter: Meter, selects: bool, sends: bool) -> f64 {
     type C = Unbounded;
     let ((a, mut from_a), (b, mut from_b)) = (C::make(0), C::make(0));
     while let Some(n) = meter.next() {
@@ -232,7 +235,9 @@ async fn ready(mut meter: Meter, selects: bool) -> f64 {
             C::send(&a, i).await;
             C::send(&b, i).await;
         }
-        meter.restart();
+        if !sends {
+            meter.restart();
+        }
         let mut got = 0;
         if selects {
             for _ in 0..n {

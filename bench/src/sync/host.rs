@@ -16,6 +16,8 @@ pub(super) trait Host: 'static {
         worker: usize,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> impl FnOnce() -> T;
+
+    fn yield_now();
 }
 
 /// bast's fibers.
@@ -37,6 +39,10 @@ impl Host for Fibers {
         let task = bast::Builder::new().worker(worker).spawn(f).expect("there is a stack");
         || task.join().expect("no panic")
     }
+
+    fn yield_now() {
+        bast::yield_now();
+    }
 }
 
 /// std's threads.
@@ -56,5 +62,9 @@ impl Host for Threads {
     ) -> impl FnOnce() -> T {
         let task = thread::spawn(f);
         || task.join().expect("no panic")
+    }
+
+    fn yield_now() {
+        thread::yield_now();
     }
 }

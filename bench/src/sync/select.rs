@@ -1,14 +1,17 @@
 //! A receive from one channel against a receive from either of two, with the same messages.
 //!
 //! * `recv`, `select`: 1,000 messages lie ready in two channels, and only taking them out is timed.
+//! * `recv-sent`, `select-sent`: the same, and sending them is timed as well. A receiver may take many messages
+//!   out of the channel at once, so that the next ones cost it next to nothing; that makes the plain `recv` a hard measure.
 //! * `recv-wait`, `select-wait`: a round trip to an echo that answers over the two channels in turn, so
 //!   each receive has to wait. `recv-wait` knows which it will be.
 
-use super::channel::{Chan, CrossbeamUnbounded};
-use super::host::{Host, Threads};
+use super::channel::{BastUnbounded, Chan, CrossbeamUnbounded};
+use super::host::{Fibers, Host, Threads};
 use super::{READY, not_run};
 use crate::micro::{Job, sum};
 use crate::stats::Meter;
+use bast::select::recv;
 
 /// A channel that can be selected.
 trait Either: Chan {
@@ -26,8 +29,20 @@ impl Either for CrossbeamUnbounded {
     }
 }
 
+impl Either for BastUnbounded {
+    #[inline]
+    fn either(a: &Self::Rx, b: &Self::Rx) -> u64 {
+        bast::select! {
+            v = recv(a) => v.expect("a sender lives"),
+            v = recv(b) => v.expect("a sender lives"),
+        }
+    }
+}
+
 pub(super) fn run(subject: &str, job: &Job) -> Result<f64, String> {
     match (subject, job.param.ends_with("-wait")) {
+        ("bast", false) => ready::<Fibers, BastUnbounded>(job),
+        ("bast", true) => waiting::<Fibers, BastUnbounded>(job),
         ("crossbeam", false) => ready::<Threads, CrossbeamUnbounded>(job),
         ("crossbeam", true) => waiting::<Threads, CrossbeamUnbounded>(job),
         _ => not_run(subject, job),
@@ -36,7 +51,7 @@ pub(super) fn run(subject: &str, job: &Job) -> Result<f64, String> {
 
 fn ready<H: Host, C: Either>(job: &Job) -> Result<f64, String> {
     let mut meter = Meter::fixed(job.span, READY);
-    let selects = job.param.starts_with("select");
+    let (selects, sends) = (job.param.starts_with("select"), job.param.ends_with("-sent"));
     H::enter(job, move || {
         let ((a, from_a), (b, from_b)) = (C::make(0), C::make(0));
         while let Some(n) = meter.next() {
@@ -44,7 +59,9 @@ fn ready<H: Host, C: Either>(job: &Job) -> Result<f64, String> {
                 C::send(&a, i);
                 C::send(&b, i);
             }
-            meter.restart();
+            if !sends {
+                meter.restart();
+            }
             let got: u64 = if selects {
                 (0..n).map(|_| C::either(&from_a, &from_b)).sum()
             } else {

@@ -99,6 +99,13 @@ fn each_subject_of_the_waiting_benchmarks_gives_a_figure() {
 }
 
 #[test]
+fn a_run_says_whether_it_met_the_targets() {
+    let args = ["run", "timeout", "--quick", "--repeat", "1", "--subject", "bast"];
+    let table = text(&bench(&args).stdout);
+    assert!(table.contains("timeout around what is ready"), "{table}");
+}
+
+#[test]
 fn list_and_help_explain() {
     let list = text(&bench(&["list"]).stdout);
     let first = ["yield", "spawn-join", "ping-pong", "sleepers", "timer-delay", "echo", "pong"];
