@@ -338,6 +338,7 @@ fn check_thread() {
 
 /// A number that differs from call to call, for fair choices. Not for secrets.
 #[must_use]
+#[inline]
 pub fn random() -> u64 {
     tls::random()
 }
