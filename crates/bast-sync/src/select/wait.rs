@@ -35,9 +35,8 @@ fn attempt<S: Arms + ?Sized>(set: &S, first: usize) -> Option<usize> {
 /// A number below `count` (above 0), and now and then the signal to pause.
 #[inline]
 fn first(count: usize) -> (usize, bool) {
-    let random = wait::random();
-    // The upper half scaled; the lowest bits of this generator are its worst, and pauses do not mind.
-    ((((random >> 32) * count as u64) >> 32) as usize, random.is_multiple_of(16))
+    let turn = wait::turn();
+    ((((turn >> 32) * count as u64) >> 32) as usize, turn.is_multiple_of(16))
 }
 
 /// Completes an arm if one can complete now. A set that has nothing has others run.
