@@ -317,6 +317,7 @@ fn check_thread() {
 }
 
 /// A number that differs from call to call, for fair choices. Not for secrets.
+#[inline]
 #[must_use]
 pub fn random() -> u64 {
     tls::random()
