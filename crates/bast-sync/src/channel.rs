@@ -32,6 +32,9 @@ use bast_rt::wait::{Reason, Wake};
 use crate::list::{End, List, wait_in};
 use crate::lock::{Guard, Lock};
 
+/// A queue with more room than this gives it back when it is not needed.
+const MUCH: usize = 1024;
+
 /// A channel.
 pub(crate) struct Channel<T> {
     state: Lock<State<T>>,
@@ -69,7 +72,7 @@ impl<T> Slot<T> {
 }
 
 /// What became of a message.
-pub(crate) enum Offer<T> {
+enum Offer<T> {
     /// Accepted. The wake is to be dropped after the lock.
     Accepted(Option<Wake>),
     Full(T),
@@ -78,7 +81,7 @@ pub(crate) enum Offer<T> {
 }
 
 /// What a receiver found.
-pub(crate) enum Take<T> {
+enum Take<T> {
     /// The wake is to be dropped after the lock.
     Message(T, Option<Wake>),
     Empty,
@@ -86,21 +89,48 @@ pub(crate) enum Take<T> {
     Closed,
 }
 
-/// Why a send that waited has failed.
+/// Why a message has not been sent.
 pub(crate) enum Unsent<T> {
     Closed(T),
-    TimedOut(T),
+    /// There is no room, or was not in time.
+    Full(T),
 }
 
-/// Why a receive that waited has failed.
+/// Why no message has been received.
 pub(crate) enum Unreceived {
     Closed,
-    TimedOut,
+    /// There is none, or was not in time.
+    Empty,
 }
 
 impl<T> State<T> {
-    #[inline]
-    pub(crate) fn offer(&mut self, message: T) -> Offer<T> {
+    /// Queues a message if that is all there is to do. In place in every send, so that no result goes
+    /// through memory: that would cost more than the lock.
+    #[inline(always)]
+    fn queue(&mut self, message: T) -> Result<(), T> {
+        let plain =
+            self.receivers != 0 && self.takers.is_empty() && self.queue.len() < self.capacity;
+        if plain {
+            self.queue.push_back(message);
+            Ok(())
+        } else {
+            Err(message)
+        }
+    }
+
+    /// Takes a message from the queue if that is all there is to do.
+    #[inline(always)]
+    fn dequeue(&mut self) -> Option<T> {
+        if self.givers.is_empty() { self.queue.pop_front() } else { None }
+    }
+
+    /// Whether there is nothing to receive.
+    #[inline(always)]
+    fn is_quiet(&self) -> bool {
+        self.queue.is_empty() && self.givers.is_empty() && self.senders != 0
+    }
+
+    fn offer(&mut self, message: T) -> Offer<T> {
         if self.receivers == 0 {
             return Offer::Closed(message);
         }
@@ -131,8 +161,7 @@ impl<T> State<T> {
         }
     }
 
-    #[inline]
-    pub(crate) fn take(&mut self) -> Take<T> {
+    fn take(&mut self) -> Take<T> {
         match self.queue.pop_front() {
             Some(message) if self.givers.is_empty() => Take::Message(message, None),
             Some(message) => {
@@ -209,19 +238,16 @@ impl<T> Channel<T> {
         self.state.lock()
     }
 
-    #[inline]
-    pub(crate) fn try_send(&self, message: T) -> Offer<T> {
-        self.lock().offer(message)
+    #[inline(always)]
+    pub(crate) fn try_send(&self, message: T) -> Result<(), Unsent<T>> {
+        let mut state = self.lock();
+        match state.queue(message) {
+            Ok(()) => Ok(()),
+            Err(message) => Self::try_send_otherwise(state, message),
+        }
     }
 
-    /// Sends, waiting for room or a receiver. `deadline` is asked for if it has to wait.
-    #[inline]
-    pub(crate) fn send(
-        &self,
-        message: T,
-        deadline: impl FnOnce() -> Option<Instant>,
-    ) -> Result<(), Unsent<T>> {
-        let mut state = self.lock();
+    fn try_send_otherwise(mut state: Guard<'_, State<T>>, message: T) -> Result<(), Unsent<T>> {
         match state.offer(message) {
             Offer::Accepted(wake) => {
                 drop(state);
@@ -229,11 +255,22 @@ impl<T> Channel<T> {
                 Ok(())
             }
             Offer::Closed(message) => Err(Unsent::Closed(message)),
-            Offer::Full(message) => {
-                // The clock is not read under the lock; who comes meanwhile comes first.
-                drop(state);
-                self.send_later(message, deadline())
-            }
+            Offer::Full(message) => Err(Unsent::Full(message)),
+        }
+    }
+
+    /// Sends, waiting for room or a receiver. `deadline` is asked for if it has to wait.
+    #[inline(always)]
+    pub(crate) fn send(
+        &self,
+        message: T,
+        deadline: impl FnOnce() -> Option<Instant>,
+    ) -> Result<(), Unsent<T>> {
+        match self.try_send(message) {
+            Ok(()) => Ok(()),
+            // The clock is not read under the lock; who comes meanwhile comes first.
+            Err(Unsent::Full(message)) => self.send_later(message, deadline()),
+            Err(closed) => Err(closed),
         }
     }
 
@@ -256,26 +293,59 @@ impl<T> Channel<T> {
         match slot.into_inner() {
             None => Ok(()),
             Some(message) if granted => Err(Unsent::Closed(message)),
-            Some(message) => Err(Unsent::TimedOut(message)),
+            Some(message) => Err(Unsent::Full(message)),
         }
     }
 
-    #[inline]
-    pub(crate) fn try_recv(&self) -> Take<T> {
-        self.lock().take()
+    #[inline(always)]
+    pub(crate) fn try_recv(&self) -> Result<T, Unreceived> {
+        let mut state = self.lock();
+        match state.dequeue() {
+            Some(message) => Ok(message),
+            None if state.is_quiet() => Err(Unreceived::Empty),
+            None => Self::try_recv_otherwise(state),
+        }
     }
 
-    /// Receives, waiting for a message.
-    #[inline]
-    pub(crate) fn recv(&self, deadline: impl FnOnce() -> Option<Instant>) -> Result<T, Unreceived> {
-        match self.try_recv() {
+    fn try_recv_otherwise(mut state: Guard<'_, State<T>>) -> Result<T, Unreceived> {
+        match state.take() {
             Take::Message(message, wake) => {
+                drop(state);
                 drop(wake);
                 Ok(message)
             }
             Take::Closed => Err(Unreceived::Closed),
-            Take::Empty => self.recv_later(deadline()),
+            Take::Empty => Err(Unreceived::Empty),
         }
+    }
+
+    /// Receives, waiting for a message. `deadline` is asked for if it has to wait.
+    #[inline(always)]
+    pub(crate) fn recv(&self, deadline: impl FnOnce() -> Option<Instant>) -> Result<T, Unreceived> {
+        match self.try_recv() {
+            Err(Unreceived::Empty) => self.recv_later(deadline()),
+            done => done,
+        }
+    }
+
+    /// As [`try_recv`](Channel::try_recv). If there is no bound, what else is queued goes to `buffer`, which is empty.
+    pub(crate) fn fetch(&self, buffer: &mut VecDeque<T>) -> Result<T, Unreceived> {
+        let mut state = self.lock();
+        if state.is_bounded() || state.queue.len() <= 1 {
+            return match state.dequeue() {
+                Some(message) => Ok(message),
+                None if state.is_quiet() => Err(Unreceived::Empty),
+                None => Self::try_recv_otherwise(state),
+            };
+        }
+        mem::swap(&mut state.queue, buffer);
+        let spare = state.queue.capacity();
+        let wasted = spare > MUCH && buffer.len() < spare / 8;
+        let unused = if wasted { mem::take(&mut state.queue) } else { VecDeque::new() };
+        drop(state);
+        // Empty, so this frees memory and runs nothing of the user's.
+        drop(unused);
+        buffer.pop_front().ok_or(Unreceived::Empty)
     }
 
     #[cold]
@@ -299,7 +369,7 @@ impl<T> Channel<T> {
             None if granted => Err(Unreceived::Closed),
             None => {
                 end.unless_interrupted();
-                Err(Unreceived::TimedOut)
+                Err(Unreceived::Empty)
             }
         }
     }

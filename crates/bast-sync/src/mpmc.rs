@@ -31,8 +31,8 @@ use std::time::Duration;
 
 use bast_rt::Instant;
 
-use crate::channel::{Channel, Offer, Take, Unsent};
-use crate::mpsc::failed;
+use crate::channel::{Channel, Unsent};
+use crate::mpsc::{not_now, nothing, nothing_yet, unsent};
 use crate::pace::Pace;
 use crate::select::{Receiving, Recv, Sending};
 
@@ -78,11 +78,7 @@ impl<T> Sender<T> {
     #[inline]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.pace.step_quietly();
-        match self.channel.try_send(message) {
-            Offer::Accepted(_wake) => Ok(()),
-            Offer::Full(message) => Err(TrySendError::Full(message)),
-            Offer::Closed(message) => Err(TrySendError::Disconnected(message)),
-        }
+        self.channel.try_send(message).map_err(not_now)
     }
 
     /// Sends, waiting for room; with a bound of 0 until the message has been received.
@@ -95,9 +91,7 @@ impl<T> Sender<T> {
     #[inline]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.pace.step();
-        self.channel.send(message, || None).map_err(|unsent| match unsent {
-            Unsent::Closed(message) | Unsent::TimedOut(message) => SendError(message),
-        })
+        self.channel.send(message, || None).map_err(unsent)
     }
 
     /// As [`send`](Sender::send), for `timeout` at most. One beyond the clock's range is none.
@@ -132,7 +126,7 @@ impl<T> Sender<T> {
         self.pace.step();
         self.channel.send(message, deadline).map_err(|unsent| match unsent {
             Unsent::Closed(message) => SendTimeoutError::Disconnected(message),
-            Unsent::TimedOut(message) => SendTimeoutError::Timeout(message),
+            Unsent::Full(message) => SendTimeoutError::Timeout(message),
         })
     }
 }
@@ -151,14 +145,7 @@ impl<T> Receiver<T> {
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.pace.step_quietly();
-        match self.channel.try_recv() {
-            Take::Message(message, wake) => {
-                drop(wake);
-                Ok(message)
-            }
-            Take::Closed => Err(TryRecvError::Disconnected),
-            Take::Empty => Err(TryRecvError::Empty),
-        }
+        self.channel.try_recv().map_err(nothing)
     }
 
     /// Receives a message, waiting for it.
@@ -184,7 +171,7 @@ impl<T> Receiver<T> {
     #[inline]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.pace.step();
-        self.channel.recv(|| Instant::now().checked_add(timeout)).map_err(failed)
+        self.channel.recv(|| Instant::now().checked_add(timeout)).map_err(nothing_yet)
     }
 
     /// As [`recv`](Receiver::recv), until `deadline` at the latest.
@@ -197,7 +184,7 @@ impl<T> Receiver<T> {
     #[inline]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.pace.step();
-        self.channel.recv(|| Some(deadline)).map_err(failed)
+        self.channel.recv(|| Some(deadline)).map_err(nothing_yet)
     }
 
     /// Receives until all senders have gone.

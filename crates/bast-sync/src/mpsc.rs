@@ -32,14 +32,13 @@ use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::iter::FusedIterator;
-use std::mem;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bast_rt::Instant;
 
-use crate::channel::{Channel, Offer, Take, Unreceived, Unsent};
+use crate::channel::{Channel, Unreceived, Unsent};
 use crate::pace::Pace;
 use crate::select::{Receiving, Recv, Sending};
 
@@ -78,10 +77,7 @@ impl<T> Sender<T> {
     #[inline]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.pace.step();
-        match self.channel.try_send(message) {
-            Offer::Accepted(_wake) => Ok(()),
-            Offer::Full(message) | Offer::Closed(message) => Err(SendError(message)),
-        }
+        self.channel.try_send(message).map_err(unsent)
     }
 }
 
@@ -103,9 +99,7 @@ impl<T> SyncSender<T> {
     #[inline]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.pace.step();
-        self.channel.send(message, || None).map_err(|unsent| match unsent {
-            Unsent::Closed(message) | Unsent::TimedOut(message) => SendError(message),
-        })
+        self.channel.send(message, || None).map_err(unsent)
     }
 
     /// Same as [`std::sync::mpsc::SyncSender::try_send`].
@@ -115,20 +109,13 @@ impl<T> SyncSender<T> {
     #[inline]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.pace.step_quietly();
-        match self.channel.try_send(message) {
-            Offer::Accepted(_wake) => Ok(()),
-            Offer::Full(message) => Err(TrySendError::Full(message)),
-            Offer::Closed(message) => Err(TrySendError::Disconnected(message)),
-        }
+        self.channel.try_send(message).map_err(not_now)
     }
 }
 
 /// What the receiver has fetched from the queue. Borrowed for a few instructions at a time, in which no
 /// code of the user's runs and nothing suspends.
 pub(crate) struct Buffer<T>(UnsafeCell<VecDeque<T>>);
-
-/// A buffer with more room than this gives it back when it is not needed.
-const MUCH: usize = 1024;
 
 impl<T> Buffer<T> {
     #[inline]
@@ -144,27 +131,9 @@ impl<T> Buffer<T> {
 
     /// Takes a message from the channel, and from an unbounded one all others as well. The buffer is empty.
     #[inline]
-    pub(crate) fn take(&self, channel: &Channel<T>) -> Take<T> {
-        let mut state = channel.lock();
-        if state.is_bounded() || state.queue.is_empty() {
-            return state.take();
-        }
-        // SAFETY: as above.
-        let buffer = unsafe { &mut *self.0.get() };
-        mem::swap(&mut state.queue, buffer);
-        let spare = state.queue.capacity();
-        let old = if spare > MUCH && buffer.len() < spare / 8 {
-            mem::take(&mut state.queue)
-        } else {
-            VecDeque::new()
-        };
-        drop(state);
-        // Empty, so this frees memory and runs nothing of the user's.
-        drop(old);
-        match buffer.pop_front() {
-            Some(message) => Take::Message(message, None),
-            None => unreachable!("the queue was not empty"),
-        }
+    pub(crate) fn fetch(&self, channel: &Channel<T>) -> Result<T, Unreceived> {
+        // SAFETY: as above; `fetch` runs no code of the user's.
+        channel.fetch(unsafe { &mut *self.0.get() })
     }
 }
 
@@ -180,24 +149,20 @@ impl<T> Receiver<T> {
         Receiver { channel, buffer: Buffer(UnsafeCell::new(VecDeque::new())), pace: Pace::new() }
     }
 
-    #[inline]
-    fn take(&self) -> Take<T> {
+    #[inline(always)]
+    fn take(&self) -> Result<T, Unreceived> {
         match self.buffer.pop() {
-            Some(message) => Take::Message(message, None),
-            None => self.buffer.take(&self.channel),
+            Some(message) => Ok(message),
+            None => self.buffer.fetch(&self.channel),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn recv_until(&self, deadline: impl FnOnce() -> Option<Instant>) -> Result<T, Unreceived> {
         self.pace.step();
         match self.take() {
-            Take::Message(message, wake) => {
-                drop(wake);
-                Ok(message)
-            }
-            Take::Closed => Err(Unreceived::Closed),
-            Take::Empty => self.channel.recv_later(deadline()),
+            Err(Unreceived::Empty) => self.channel.recv_later(deadline()),
+            done => done,
         }
     }
 
@@ -208,14 +173,7 @@ impl<T> Receiver<T> {
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.pace.step_quietly();
-        match self.take() {
-            Take::Message(message, wake) => {
-                drop(wake);
-                Ok(message)
-            }
-            Take::Closed => Err(TryRecvError::Disconnected),
-            Take::Empty => Err(TryRecvError::Empty),
-        }
+        self.take().map_err(nothing)
     }
 
     /// Same as [`std::sync::mpsc::Receiver::recv`].
@@ -239,7 +197,7 @@ impl<T> Receiver<T> {
     /// As [`recv`](Receiver::recv).
     #[inline]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_until(|| Instant::now().checked_add(timeout)).map_err(failed)
+        self.recv_until(|| Instant::now().checked_add(timeout)).map_err(nothing_yet)
     }
 
     /// As [`recv_timeout`](Receiver::recv_timeout), until a moment.
@@ -251,7 +209,7 @@ impl<T> Receiver<T> {
     /// As [`recv`](Receiver::recv).
     #[inline]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.recv_until(|| Some(deadline)).map_err(failed)
+        self.recv_until(|| Some(deadline)).map_err(nothing_yet)
     }
 
     /// Same as [`std::sync::mpsc::Receiver::iter`].
@@ -265,10 +223,32 @@ impl<T> Receiver<T> {
     }
 }
 
-pub(crate) fn failed(why: Unreceived) -> RecvTimeoutError {
+// The errors, as std names them.
+
+pub(crate) fn unsent<T>(why: Unsent<T>) -> SendError<T> {
+    match why {
+        Unsent::Closed(message) | Unsent::Full(message) => SendError(message),
+    }
+}
+
+pub(crate) fn not_now<T>(why: Unsent<T>) -> TrySendError<T> {
+    match why {
+        Unsent::Closed(message) => TrySendError::Disconnected(message),
+        Unsent::Full(message) => TrySendError::Full(message),
+    }
+}
+
+pub(crate) fn nothing(why: Unreceived) -> TryRecvError {
+    match why {
+        Unreceived::Closed => TryRecvError::Disconnected,
+        Unreceived::Empty => TryRecvError::Empty,
+    }
+}
+
+pub(crate) fn nothing_yet(why: Unreceived) -> RecvTimeoutError {
     match why {
         Unreceived::Closed => RecvTimeoutError::Disconnected,
-        Unreceived::TimedOut => RecvTimeoutError::Timeout,
+        Unreceived::Empty => RecvTimeoutError::Timeout,
     }
 }
 

@@ -39,9 +39,9 @@ pub trait Arm {
     fn attempt(&self) -> bool;
 
     /// Under the primitive's lock: false if it could complete now (and then does nothing); else
-    /// puts a node made by [`Place::node`] into the list, in which whoever grants it completes it.
+    /// puts a node made by `Place::node` into the list, in which whoever grants it completes it.
     ///
-    /// "Could complete" must not count a counterpart of the very same set: [`List::holds_other`] knows.
+    /// "Could complete" must not count a counterpart of the very same set: `Place::is_met_in` knows.
     ///
     /// # Safety
     /// The arm is not enlisted, and stays where it is, as do set and ticket, until `delist` has returned.

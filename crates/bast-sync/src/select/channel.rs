@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::mpsc::{RecvError, SendError};
 
 use super::arm::{Arm, Event, Place, Seat};
-use crate::channel::{Channel, Offer, Slot, Take};
+use crate::channel::{Channel, Slot, Unreceived, Unsent};
 use crate::mpsc::Buffer;
 
 /// Completes when there is a message, which it yields, or when all senders have gone: [`RecvError`].
@@ -89,25 +89,22 @@ impl<'a, T> Recv<'a, T> {
 impl<T> Arm for Recv<'_, T> {
     #[inline]
     fn attempt(&self) -> bool {
-        if let Some(message) = self.buffer.and_then(Buffer::pop) {
-            // SAFETY: not enlisted, so nobody else knows the slot, which is empty.
-            unsafe { self.message.pointer().cast::<Option<T>>().write(Some(message)) };
-            return true;
-        }
         let taken = match self.buffer {
-            Some(buffer) => buffer.take(self.channel),
             None => self.channel.try_recv(),
+            Some(buffer) => match buffer.pop() {
+                Some(message) => Ok(message),
+                None => buffer.fetch(self.channel),
+            },
         };
         match taken {
-            Take::Message(message, wake) => {
-                drop(wake);
-                // SAFETY: as above.
+            Ok(message) => {
+                // SAFETY: not enlisted, so nobody else knows the slot, which is empty.
                 unsafe { self.message.pointer().cast::<Option<T>>().write(Some(message)) };
                 true
             }
             // The slot stays empty: `RecvError`.
-            Take::Closed => true,
-            Take::Empty => false,
+            Err(Unreceived::Closed) => true,
+            Err(Unreceived::Empty) => false,
         }
     }
 
@@ -150,15 +147,12 @@ unsafe fn attempt_send<T>(channel: &Channel<T>, slot: *mut ()) -> bool {
     let slot = unsafe { &mut *slot.cast::<Option<T>>() };
     let Some(message) = slot.take() else { return false };
     match channel.try_send(message) {
-        Offer::Accepted(wake) => {
-            drop(wake);
-            true
-        }
-        Offer::Closed(message) => {
+        Ok(()) => true,
+        Err(Unsent::Closed(message)) => {
             *slot = Some(message);
             true
         }
-        Offer::Full(message) => {
+        Err(Unsent::Full(message)) => {
             *slot = Some(message);
             false
         }

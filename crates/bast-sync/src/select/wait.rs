@@ -28,8 +28,15 @@ impl Arms for [&dyn Arm] {
 /// Completes one of the arms that can, if one can.
 #[inline]
 fn attempt<S: Arms + ?Sized>(set: &S, first: usize) -> Option<usize> {
-    let count = set.count();
-    (first..count).chain(0..first).find(|&at| set.arm(at).attempt())
+    let mut at = first;
+    // One loop without a branch on where it begins: that could not be predicted.
+    for _ in 0..set.count() {
+        if set.arm(at).attempt() {
+            return Some(at);
+        }
+        at = if at + 1 == set.count() { 0 } else { at + 1 };
+    }
+    None
 }
 
 /// A number below `count` (above 0), and now and then the signal to pause.

@@ -145,7 +145,7 @@ fn events_are_evaluated_once_and_in_order() {
         tx.send('x').unwrap();
         let (never, _never) = mpsc::sync_channel(0);
         let ('x', count) = (select! {
-            _ = send(&never, order.push(1)) => unreachable!(),
+            _ = { order.push(1); send(&never, 0) } => unreachable!(),
             got = { order.push(2); recv(&rx) } => (got.unwrap(), order.len()),
             _ = { order.push(3); after(LONG) } => unreachable!(),
         }) else {
@@ -231,8 +231,10 @@ fn the_first_of_many_fibers() {
                 .map(|n| {
                     let token = alive.token(n);
                     bast_rt::spawn(move || {
-                        while n != winner {
-                            bast_rt::park();
+                        if n != winner {
+                            loop {
+                                bast_rt::park();
+                            }
                         }
                         token
                     })
