@@ -31,7 +31,7 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) const LOAD_LIMIT: Duration = Duration::from_secs(90);
 
 fn command(subject: &str, workers: usize) -> Result<Command, String> {
-    if subject == "go" {
+    if go::is(subject) {
         let mut command = Command::new(go::program()?);
         command.env("GOMAXPROCS", workers.to_string());
         return Ok(command);

@@ -11,6 +11,11 @@ pub(crate) fn program() -> Result<PathBuf, String> {
     BUILT.get_or_init(build).clone()
 }
 
+/// Whether the subject is a part of the Go rival: `go`, or `go-timer`.
+pub(crate) fn is(subject: &str) -> bool {
+    subject.split('-').next() == Some("go")
+}
+
 /// Whether there is a Go to build with.
 pub(crate) fn missing() -> bool {
     Command::new("go").arg("version").output().map_or(true, |o| !o.status.success())

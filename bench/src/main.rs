@@ -4,6 +4,7 @@
 //! registry -> plan -> run: round by round, subject by subject -> report: table, JSON lines
 //!                          |  child: one process per measurement
 //!                          |    micro/<runtime>.rs   one function per benchmark
+//!                          |    sync/<mechanism>.rs  locks, channels, select, timeouts, cancellation
 //!                          |    serve/<runtime>.rs   servers; echo.rs, pong.rs load them
 //! ```
 
@@ -18,8 +19,10 @@ mod report;
 mod run;
 mod serve;
 mod stats;
+mod sync;
 #[allow(unsafe_code)]
 mod sys;
+mod targets;
 
 use clap::{Parser, Subcommand};
 use registry::{BENCHES, Filter, Kind};
@@ -124,6 +127,10 @@ fn act(action: Action) -> Result<ExitCode, String> {
             let outcome = run::run(&cases, &effort);
             let written = json.map_or(Ok(()), |file| write_json(file, &outcome.records));
             print(&report::table(&outcome.records))?;
+            let targets = targets::table(&outcome.records);
+            if !targets.is_empty() {
+                print(&format!("\n{targets}"))?;
+            }
             written?;
             if outcome.disturbed > 0 {
                 let (some, all) = (outcome.disturbed, cases.len());
@@ -153,7 +160,7 @@ fn list() -> Result<ExitCode, String> {
     for bench in BENCHES {
         text += &format!("{}: {}\n  units: {}\n", bench.name, bench.about, bench.units.join(", "));
         for param in bench.params {
-            text += &format!("  {:<11} {}\n", param.name, param.subjects.join(" "));
+            text += &format!("  {:<15} {}\n", param.name, param.subjects.join(" "));
         }
         text.push('\n');
     }

@@ -67,6 +67,26 @@ const TASKS_2: &[&str] = &["bast", "tokio-multi", "may", "go"];
 const YIELD_2: &[&str] = &["bast", "tokio-multi", "go"];
 /// Not may: each of its stacks is a mapping of its own, and `vm.max_map_count` ends that at 32,000.
 const SLEEPERS: &[&str] = &["bast", "tokio-current", "tokio-multi", "go"];
+const ASYNC: &[&str] = &["bast", "tokio-current", "tokio-multi", "go"];
+const ASYNC_2: &[&str] = &["bast", "tokio-multi", "go"];
+const MUTEX: &[&str] =
+    &["bast", "threads", "std-in-fiber", "parking_lot", "tokio-current", "tokio-multi", "go"];
+const RWLOCK: &[&str] = &["bast", "threads", "parking_lot", "tokio-current", "tokio-multi", "go"];
+const MUTEX_2: &[&str] = &["bast", "tokio-multi", "threads", "parking_lot", "go"];
+const MANY_2: &[&str] = &["bast", "tokio-multi", "go"];
+/// Not Go: it has no unbounded channel.
+const UNBOUNDED: &[&str] =
+    &["bast", "tokio-current", "tokio-multi", "threads", "crossbeam", "flume", "flume-tokio"];
+const UNBOUNDED_2: &[&str] =
+    &["bast", "tokio-multi", "threads", "crossbeam", "flume", "flume-tokio"];
+const BOUNDED: &[&str] =
+    &["bast", "tokio-current", "tokio-multi", "threads", "crossbeam", "flume", "flume-tokio", "go"];
+const BOUNDED_2: &[&str] =
+    &["bast", "tokio-multi", "threads", "crossbeam", "flume", "flume-tokio", "go"];
+/// Not tokio: its channels have one receiver, and room for one message at least.
+const MPMC: &[&str] = &["bast", "crossbeam", "flume", "flume-tokio", "go"];
+const RENDEZVOUS: &[&str] = &["bast", "threads", "crossbeam", "flume", "flume-tokio", "go"];
+const SELECT: &[&str] = &["bast", "tokio-current", "tokio-multi", "crossbeam", "go"];
 const TIMER: &[&str] =
     &["bast-uring", "bast-epoll", "tokio-current", "tokio-multi", "may", "go", "threads"];
 const NET: &[&str] =
@@ -108,7 +128,8 @@ pub(crate) const BENCHES: &[Bench] = &[
         params: &[
             both("park", &["bast", "may", "threads"]),
             both("notify", &["tokio-current", "tokio-multi"]),
-            both("channel", &["tokio-current", "tokio-multi", "may", "go"]),
+            both("channel", &["bast", "tokio-current", "tokio-multi", "may", "go"]),
+            both("oneshot", &["bast", "tokio-current", "tokio-multi", "threads", "go"]),
         ],
     },
     Bench {
@@ -127,6 +148,74 @@ pub(crate) const BENCHES: &[Bench] = &[
         kind: Kind::Micro,
         units: &[units::LATE_US],
         params: &[both("yield-hog", TIMER)],
+    },
+    Bench {
+        name: "lock",
+        about: "lock, add one, unlock, with nobody else; and read-lock and unlock",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[both("mutex", MUTEX), both("rwlock-read", RWLOCK)],
+    },
+    Bench {
+        name: "contended",
+        about: "N tasks want one mutex: each yields while it holds it (held), or only adds one (@2): ns per lock",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[both("held-1000", ASYNC), both("2@2", MUTEX_2), both("1000@2", MANY_2)],
+    },
+    Bench {
+        name: "mvar",
+        about: "take and put of an MVar, of a Go channel with room for one, and tokio's mutex, as in lock and contended",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[both("uncontended", ASYNC), both("held-1000", ASYNC), both("2@2", ASYNC_2)],
+    },
+    Bench {
+        name: "channel",
+        about: "bursts of 10,000 messages from one producer or four (4p) to one consumer, or four to four (mpmc): ns per message",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[
+            both("unbounded", UNBOUNDED),
+            both("bounded", BOUNDED),
+            both("unbounded-4p", UNBOUNDED),
+            both("bounded-4p", BOUNDED),
+            both("rendezvous", RENDEZVOUS),
+            both("mpmc", MPMC),
+            both("unbounded@2", UNBOUNDED_2),
+            both("bounded@2", BOUNDED_2),
+            both("unbounded-4p@2", UNBOUNDED_2),
+            both("bounded-4p@2", BOUNDED_2),
+            both("mpmc@2", MPMC),
+        ],
+    },
+    Bench {
+        name: "select",
+        about: "the same messages by recv from the right channel, or by select of two: ready ones, with their sending (sent), round trips (wait)",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[
+            both("recv", SELECT),
+            both("select", SELECT),
+            both("recv-sent", SELECT),
+            both("select-sent", SELECT),
+            both("recv-wait", SELECT),
+            both("select-wait", SELECT),
+        ],
+    },
+    Bench {
+        name: "timeout",
+        about: "a limit of one second around something that is ready at once",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[both("ready", &["bast", "tokio-current", "tokio-multi", "go", "go-timer"])],
+    },
+    Bench {
+        name: "cancel",
+        about: "a parked task is cancelled and joined",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[both("parked", &["bast", "tokio-current", "tokio-multi", "go"])],
     },
     Bench {
         name: "echo",

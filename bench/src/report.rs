@@ -47,7 +47,7 @@ pub(crate) fn table(records: &[Record]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{:<12} {:<11} {:<15} {:<14} {:>12} {:>12} {:>3} {:>9}",
+        "{:<12} {:<15} {:<14} {:<14} {:>12} {:>12} {:>3} {:>9}",
         "bench", "param", "unit", "subject", "median", "min", "n", "vs bast"
     );
     let mut last = None;
@@ -60,7 +60,7 @@ pub(crate) fn table(records: &[Record]) -> String {
         let (median, min) = (figure(r.median), figure(r.min));
         let _ = writeln!(
             out,
-            "{:<12} {:<11} {:<15} {:<14} {median:>12} {min:>12} {:>3} {:>9}",
+            "{:<12} {:<15} {:<14} {:<14} {median:>12} {min:>12} {:>3} {:>9}",
             r.bench,
             r.param,
             r.unit,

@@ -50,7 +50,7 @@ pub(crate) struct Outcome {
 pub(crate) fn run(cases: &[Case], effort: &Effort) -> Outcome {
     let mut outcome = Outcome { records: Vec::new(), failures: 0, disturbed: 0 };
     let mut noted = BTreeSet::new();
-    let go_missing = cases.iter().any(|c| c.subjects.contains(&"go")) && go::missing();
+    let go_missing = cases.iter().any(|c| c.subjects.iter().any(|s| go::is(s))) && go::missing();
     for (i, case) in cases.iter().enumerate() {
         let at = format!("[{}/{}] {} {}", i + 1, cases.len(), case.bench.name, case.param);
         if case.bench.kind == Kind::Pong
@@ -65,8 +65,8 @@ pub(crate) fn run(cases: &[Case], effort: &Effort) -> Outcome {
             outcome.disturbed += 1;
         }
         let mut subjects = case.subjects.clone();
-        if go_missing && subjects.contains(&"go") {
-            subjects.retain(|s| *s != "go");
+        if go_missing && subjects.iter().any(|s| go::is(s)) {
+            subjects.retain(|s| !go::is(s));
             if noted.insert("go") {
                 eprintln!("{at}: subject go is skipped: there is no `go` on the PATH");
             }

@@ -99,6 +99,11 @@ impl Meter {
         Some(self.chunk)
     }
 
+    /// Begins the chunk anew: what has been done since `next` was preparation.
+    pub(crate) fn restart(&mut self) {
+        self.chunk_start = Some(Instant::now());
+    }
+
     /// Median nanoseconds per step over the measured chunks.
     pub(crate) fn ns(&self) -> f64 {
         median(&self.samples).expect("a meter runs until it has samples")

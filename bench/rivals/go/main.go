@@ -1,7 +1,7 @@
 // The Go rival of bast-bench. It is started by the benchmark with the same
 // arguments as the other subjects:
 //
-//	subject BENCH PARAM go WARM_MS MEASURE_MS   prints "unit TAB value" lines
+//	subject BENCH PARAM go|go-timer WARM_MS MEASURE_MS   prints "unit TAB value" lines
 //	serve echo|pong go ADDRESS                  prints "listening ADDRESS"
 //
 // GOMAXPROCS is set by the benchmark to the number of workers.
@@ -20,7 +20,7 @@ func main() {
 	var err error
 	switch {
 	case len(args) == 6 && args[0] == "subject":
-		err = subject(args[1], args[2], args[4], args[5])
+		err = subject(args[1], args[2], args[3], args[4], args[5])
 	case len(args) == 4 && args[0] == "serve":
 		err = serve(args[1], args[3])
 	default:
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-func subject(bench, param, warmMs, measureMs string) error {
+func subject(bench, param, name, warmMs, measureMs string) error {
 	warm, err := strconv.Atoi(warmMs)
 	if err != nil {
 		return err
@@ -57,10 +57,31 @@ func subject(bench, param, warmMs, measureMs string) error {
 		show("us late", timerDelay(s))
 	case bench == "sleepers" && tasksErr == nil:
 		return sleepers(tasks)
+	case bench == "ping-pong" && param == "oneshot":
+		show("ns", request(s))
+	case bench == "channel":
+		return showIf(channels(param, s))
+	case bench == "select":
+		return showIf(selects(param, s))
+	case bench == "lock" || bench == "contended" || bench == "mvar":
+		return showIf(locks(bench, param, s))
+	case bench == "timeout" && name == "go":
+		show("ns", timeoutContext(s))
+	case bench == "timeout" && name == "go-timer":
+		show("ns", timeoutTimer(s))
+	case bench == "cancel":
+		show("ns", cancels(s))
 	default:
 		return fmt.Errorf("this subject does not run %s %s", bench, param)
 	}
 	return nil
+}
+
+func showIf(value float64, err error) error {
+	if err == nil {
+		show("ns", value)
+	}
+	return err
 }
 
 func show(unit string, value float64) {

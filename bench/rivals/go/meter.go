@@ -54,6 +54,9 @@ func (m *meter) next() uint64 {
 	return m.chunk
 }
 
+// restart begins the chunk anew: what came before was preparation.
+func (m *meter) restart() { m.chunkStart = time.Now() }
+
 func median(samples []float64) float64 {
 	sort.Float64s(samples)
 	mid := len(samples) / 2

@@ -19,9 +19,22 @@ const (
 	windows = 500
 )
 
-// yields counts, as Gate in src/stats.rs does, the steps of all tasks in
-// windows of time: a task that sees a new phase hands in its steps of the last.
+// yields is the wall time per yield.
 func yields(tasks int, s span) float64 {
+	return windowed(tasks, s, func(again func() bool) {
+		for {
+			runtime.Gosched()
+			if !again() {
+				return
+			}
+		}
+	})
+}
+
+// windowed counts, as Gate in src/stats.rs does, the steps of all tasks in
+// windows of time: a task that sees a new phase hands in its steps of the last.
+// A task calls again after each step.
+func windowed(tasks int, s span, run func(again func() bool)) float64 {
 	var phase atomic.Uint32
 	var started atomic.Int64
 	var totals [windows + 1]atomic.Uint64
@@ -33,19 +46,16 @@ func yields(tasks int, s span) float64 {
 			started.Add(1)
 			var seen uint32
 			var steps uint64
-			for {
-				runtime.Gosched()
+			run(func() bool {
 				p := phase.Load()
 				if p == seen {
 					steps++
-					continue
+					return true
 				}
 				totals[seen].Add(steps)
-				if p == stop {
-					return
-				}
 				seen, steps = p, 1
-			}
+				return p != stop
+			})
 		}()
 	}
 	for started.Load() < int64(tasks) {

@@ -2,6 +2,7 @@
 
 use super::{ASLEEP, Job, Lateness, Sleepers, TICK, Values, ns, unknown};
 use crate::stats::{Gate, Meter};
+use bast::sync::mpsc;
 use bast::{DriverKind, Runtime};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub(super) fn run(subject: &str, job: &Job) -> Result<Values, String> {
         ("spawn-join", "one") => ns(rt.run(move || one(Meter::new(span)))),
         ("spawn-join", "batch") => ns(rt.run(move || batch(Meter::fixed(span, super::BATCH)))),
         ("ping-pong", "park") => ns(rt.run(move || park(Meter::new(span)))),
+        ("ping-pong", "channel") => ns(rt.run(move || channel(Meter::new(span)))),
         ("timer-delay", _) => rt.run(move || timer_delay(Lateness::new(span))),
         ("sleepers", _) => {
             let tasks = job.tasks()?;
@@ -112,6 +114,27 @@ fn park(mut meter: Meter) -> f64 {
     }
     turn.store(2, Ordering::Release);
     other.unpark();
+    echo.join().expect("no panic");
+    meter.ns()
+}
+
+fn channel(mut meter: Meter) -> f64 {
+    let (ping, pings) = mpsc::sync_channel::<u64>(1);
+    let (pong, pongs) = mpsc::sync_channel::<u64>(1);
+    let echo = bast::spawn(move || {
+        for v in pings {
+            if pong.send(v).is_err() {
+                return;
+            }
+        }
+    });
+    while let Some(n) = meter.next() {
+        for i in 0..n {
+            ping.send(i).expect("the echo lives");
+            assert_eq!(pongs.recv(), Ok(i));
+        }
+    }
+    drop(ping);
     echo.join().expect("no panic");
     meter.ns()
 }

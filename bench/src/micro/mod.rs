@@ -51,6 +51,9 @@ pub(crate) type Values = Vec<(&'static str, f64)>;
 
 /// Runs one benchmark in this process.
 pub(crate) fn run(subject: &str, job: &Job) -> Result<Values, String> {
+    if crate::sync::has(job) {
+        return crate::sync::run(subject, job);
+    }
     match subject {
         "bast" | "bast-uring" | "bast-epoll" => bast::run(subject, job),
         "tokio-current" | "tokio-multi" => tokio::run(subject, job),
@@ -64,11 +67,11 @@ pub(crate) fn run(subject: &str, job: &Job) -> Result<Values, String> {
 const BATCH: u64 = 10_000;
 
 /// The sum of 0..n: what the tasks of a batch give together.
-fn sum(n: u64) -> u64 {
+pub(crate) fn sum(n: u64) -> u64 {
     n * (n - 1) / 2
 }
 
-fn ns(value: f64) -> Result<Values, String> {
+pub(crate) fn ns(value: f64) -> Result<Values, String> {
     Ok(vec![(units::NS, value)])
 }
 

@@ -67,10 +67,50 @@ fn a_quick_echo_measures_a_server() {
     assert_eq!(table.matches("messages/s").count(), 2, "{table}");
 }
 
+/// Every subject of the benchmarks in `src/sync`, once, as a child: a figure comes out, and what is
+/// checked inside is right.
+#[test]
+fn each_subject_of_the_waiting_benchmarks_gives_a_figure() {
+    let list = text(&bench(&["list"]).stdout);
+    let mut name = "";
+    let mut ran = 0;
+    for line in list.lines() {
+        let Some(line) = line.strip_prefix("  ") else {
+            name = line.split(':').next().unwrap_or("");
+            continue;
+        };
+        let mut words = line.split_whitespace();
+        let param = words.next().unwrap_or("");
+        let waits = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel"];
+        if param == "units:" || !(waits.contains(&name) || param == "oneshot") {
+            continue;
+        }
+        for subject in words.filter(|s| !s.starts_with("go")) {
+            let out = bench(&["subject", name, param, subject, "1", "3"]);
+            let (figure, errors) = (text(&out.stdout), text(&out.stderr));
+            assert!(out.status.success(), "{name} {param} {subject}: {errors}");
+            let ns: f64 =
+                figure.trim().strip_prefix("ns\t").expect("ns").parse().expect("a number");
+            assert!(ns > 0.0, "{name} {param} {subject}: {figure}");
+            ran += 1;
+        }
+    }
+    assert!(ran > 80, "{ran} subjects");
+}
+
+#[test]
+fn a_run_says_whether_it_met_the_targets() {
+    let args = ["run", "timeout", "--quick", "--repeat", "1", "--subject", "bast"];
+    let table = text(&bench(&args).stdout);
+    assert!(table.contains("timeout around what is ready"), "{table}");
+}
+
 #[test]
 fn list_and_help_explain() {
     let list = text(&bench(&["list"]).stdout);
-    for name in ["yield", "spawn-join", "ping-pong", "sleepers", "timer-delay", "echo", "pong"] {
+    let first = ["yield", "spawn-join", "ping-pong", "sleepers", "timer-delay", "echo", "pong"];
+    let waits = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel"];
+    for name in first.into_iter().chain(waits) {
         assert!(list.contains(&format!("{name}: ")), "{list}");
     }
     let help = text(&bench(&["--help"]).stdout);

@@ -17,7 +17,7 @@ thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
     static PARKER: OnceCell<Arc<ThreadParker>> = const { OnceCell::new() };
     static REQUESTS: Requests = const { Requests::new() };
-    static RANDOM: Cell<u64> = const { Cell::new(0) };
+    static TURN: Cell<u64> = const { Cell::new(0) };
     static LOCALS: Locals = const { Locals::new() };
     static END_OF_LOCALS: EndOfLocals = const { EndOfLocals };
 }
@@ -83,18 +83,54 @@ pub(crate) fn end_locals_with_thread() {
     let _ = END_OF_LOCALS.try_with(|_| ());
 }
 
-/// xorshift64*: Marsaglia, "Xorshift RNGs" (2003); Vigna (2014).
+/// The next number of this thread's sequence: steps of the golden ratio, whose multiples (Weyl, 1916) are
+/// spread evenly over any division of the range, from a place that changes every 64 steps. Steps alone would let
+/// a program whose number of steps depends on their outcome pass over a part of the range for ever.
 #[inline(never)]
-pub(crate) fn random() -> u64 {
-    RANDOM.with(|state| {
-        let mut x = state.get();
-        if x == 0 {
-            x = std::ptr::from_ref(state).addr() as u64 | 1;
+pub(crate) fn turn() -> u64 {
+    TURN.with(|state| {
+        let mut x = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        if x.is_multiple_of(64) {
+            // The finalizer of splitmix64 (Steele, Lea, Flood, 2014); the count in the low bits goes on.
+            let mut y = x ^ std::ptr::from_ref(state).addr() as u64;
+            y = (y ^ (y >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            y = (y ^ (y >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            x = (y ^ (y >> 31)) & !63;
         }
-        x ^= x >> 12;
-        x ^= x << 25;
-        x ^= x >> 27;
         state.set(x);
-        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        x
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_three() -> usize {
+        (((turn() >> 32) * 3) >> 32) as usize
+    }
+
+    #[test]
+    fn turns_are_spread_evenly() {
+        let mut counts = [0; 3];
+        (0..3000).for_each(|_| counts[of_three()] += 1);
+        assert!(counts.iter().all(|&count| (900..1100).contains(&count)), "{counts:?}");
+    }
+
+    /// Steps of the golden ratio alone would never come to the last third here.
+    #[test]
+    fn who_steers_by_the_outcome_passes_over_nothing() {
+        let mut counts = [0; 3];
+        for _ in 0..30_000 {
+            let which = of_three();
+            counts[which] += 1;
+            (0..[1, 2, 0][which]).for_each(|_| _ = turn());
+        }
+        assert!(counts.iter().all(|&count| count > 300), "{counts:?}");
+    }
+
+    #[test]
+    fn one_in_sixteen_ends_in_zeros() {
+        assert_eq!((0..16_000).filter(|_| turn().is_multiple_of(16)).count(), 1000);
+    }
 }

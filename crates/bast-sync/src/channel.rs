@@ -125,6 +125,12 @@ impl<T> State<T> {
         if self.givers.is_empty() { self.queue.pop_front() } else { None }
     }
 
+    /// Whether there is nothing to receive.
+    #[inline(always)]
+    fn is_quiet(&self) -> bool {
+        self.queue.is_empty() && self.givers.is_empty() && self.senders != 0
+    }
+
     fn offer(&mut self, message: T) -> Offer<T> {
         if self.receivers == 0 {
             return Offer::Closed(message);
@@ -297,6 +303,7 @@ impl<T> Channel<T> {
         let mut state = self.lock();
         match state.dequeue() {
             Some(message) => Ok(message),
+            None if state.is_quiet() => Err(Unreceived::Empty),
             None => Self::try_recv_otherwise(state),
         }
     }
@@ -328,6 +335,7 @@ impl<T> Channel<T> {
         if state.is_bounded() || state.queue.len() <= 1 {
             return match state.dequeue() {
                 Some(message) => Ok(message),
+                None if state.is_quiet() => Err(Unreceived::Empty),
                 None => Self::try_recv_otherwise(state),
             };
         }

@@ -6,9 +6,8 @@ pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, W
 
 #[doc(inline)]
 pub use bast_sync::{
-    AcquireError, Barrier, BarrierWaitResult, Condvar, LazyLock, Mutex, MutexGuard, Notify, Once,
-    OnceLock, OnceState, OwnedSemaphorePermit, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    Semaphore, SemaphorePermit, TryAcquireError, WaitGroup, WaitTimeoutResult,
+    AcquireError, Barrier, BarrierWaitResult, Condvar, LazyLock, MVar, Mutex, MutexGuard, Notify,
+    Once, OnceLock, OnceState, OwnedSemaphorePermit, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Semaphore, SemaphorePermit, TryAcquireError, WaitGroup, WaitTimeoutResult, broadcast, mpmc,
+    mpsc, oneshot, watch,
 };
-pub use bast_sync::{MVar, broadcast, oneshot, watch};
-pub use bast_sync::{mpmc, mpsc};

@@ -6,6 +6,12 @@
 //! convoy of every lock with hand-off in strict order, and no policy of the lock can mend it but giving
 //! up the order.
 //!
+//! The kernel likes to bring the two threads to one core, because each wakes the other. There the one that
+//! is woken at once takes the core from the one that wakes it: a full channel with room for 128 messages
+//! then moves a few with each switch. So between looks the worker lets others have its core: the other
+//! side goes on until it has nothing to do, and finds the first awake. If the core comes back late the
+//! attempt was vain: somebody else has taken it.
+//!
 //! So a worker watches its inbox for [`MOMENT`] first, which is less than what the sleep would cost, but only where
 //! that has been of use: each vain attempt doubles the number of sleeps until the next one, up to
 //! [`SELDOM`], and each success halves it. A worker that waits for I/O or timers, or shares its core with
@@ -25,7 +31,7 @@ use super::Worker;
 
 /// How long (ns) it watches.
 const MOMENT: u64 = 20_000;
-/// Looks between two readings of the clock.
+/// Looks before it gives up its core and reads the clock.
 const LOOKS: u32 = 16;
 /// At least one attempt in so many sleeps.
 const SELDOM: u32 = 1024;
@@ -94,6 +100,7 @@ impl Worker {
             if self.shared.any_fresh() {
                 return false;
             }
+            std::thread::yield_now();
             if self.driver().now() >= end {
                 break false;
             }

@@ -32,7 +32,7 @@ pub fn now(arms: &[&dyn Arm]) -> Option<usize> {
 /// }
 /// ```
 ///
-/// The events are evaluated once, in order. If several can complete, one is chosen at random. Its
+/// The events are evaluated once, in order. If several can complete, each is chosen about equally often. The chosen one's
 /// output is bound to its pattern, which must be irrefutable, and its body is the value of the whole. The body runs in
 /// place, when the select is over: `break`, `continue`, `return` and `?` in it mean what they mean around it.
 /// The other events have had no effect; they are dropped after the body.

@@ -18,7 +18,7 @@
 //! | [`after(duration)`](after), [`at(instant)`](at) | it is time | `()` |
 //! | `Option` of an event | that does; `None` never | what that does |
 //!
-//! If several can complete, one is chosen at random, so none starves another. What is chosen happens, and
+//! If several can complete, they are chosen about equally often, so none starves another. What is chosen happens, and
 //! nothing else does: an arm that is not chosen has taken no message and sent none.
 //!
 //! ```
@@ -42,7 +42,7 @@
 
 // How the waiter goes about it (the arms' side is in `arm`):
 //
-//   try all arms, beginning at a random one
+//   try all arms, beginning at another each time (`bast_rt::wait::turn`)
 //   ┌▶ wait: a ticket; enlist all arms
 //   │    an arm says that it has become possible: win the ticket, leave all lists, try all arms once more ─┐
 //   │    park until the ticket is done (granted), or an arm's `check` is true, or it is time, or interrupted │

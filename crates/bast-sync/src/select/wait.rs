@@ -29,16 +29,22 @@ impl Arms for [&dyn Arm] {
 /// Completes one of the arms that can, if one can.
 #[inline]
 fn attempt<S: Arms + ?Sized>(set: &S, first: usize) -> Option<usize> {
-    let count = set.count();
-    (first..count).chain(0..first).find(|&at| set.arm(at).attempt())
+    let mut at = first;
+    // One loop without a branch on where it begins: that could not be predicted.
+    for _ in 0..set.count() {
+        if set.arm(at).attempt() {
+            return Some(at);
+        }
+        at = if at + 1 == set.count() { 0 } else { at + 1 };
+    }
+    None
 }
 
 /// A number below `count` (above 0), and now and then the signal to pause.
 #[inline]
 fn first(count: usize) -> (usize, bool) {
-    let random = wait::random();
-    // The upper half scaled; the lowest bits of this generator are its worst, and pauses do not mind.
-    ((((random >> 32) * count as u64) >> 32) as usize, random.is_multiple_of(16))
+    let turn = wait::turn();
+    ((((turn >> 32) * count as u64) >> 32) as usize, turn.is_multiple_of(16))
 }
 
 /// Completes an arm if one can complete now. A set that has nothing has others run.
