@@ -16,6 +16,7 @@ mod list;
 pub mod msg;
 mod nature;
 pub mod op;
+pub mod open;
 #[allow(unsafe_code)]
 pub mod opt;
 pub mod outcome;
@@ -36,6 +37,7 @@ pub use addr::SockAddr;
 pub use driver::{Config, Driver, DriverKind, Wait};
 pub use handle::{Handle, HandleRef, Kind};
 pub use op::{Half, Interest, Op, SockOpt};
+pub use open::OpenHow;
 pub use outcome::Outcome;
 pub use pool::Pool;
 pub use record::{Done, Record};

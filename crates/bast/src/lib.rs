@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod fiber;
+pub mod fs;
 pub mod io;
 pub mod net;
 #[allow(unsafe_code)]

@@ -22,11 +22,13 @@
 //! has no descriptor, and for a duplicate there may be none left.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use bast_io::{Handle, Interest, Kind};
 use bast_rt::ops;
 
+use crate::fs::File;
 use crate::net::{TcpListener, TcpStream};
 
 /// Waits until `fd` can be read without blocking: there is data, or its end, or an error.
@@ -63,6 +65,13 @@ pub fn wait_readable<F: AsFd>(fd: F) -> io::Result<()> {
 /// A suspension point.
 pub fn wait_writable<F: AsFd>(fd: F) -> io::Result<()> {
     ops::poll_fd(fd.as_fd(), Interest::Writable, None)
+}
+
+/// Shows std the file behind a handle.
+pub(crate) fn with_std_file<R>(handle: &Handle, f: impl FnOnce(&std::fs::File) -> R) -> R {
+    let fd = borrow(handle).as_raw_fd();
+    // SAFETY: the descriptor is open, as the handle is borrowed; std's file never closes it.
+    f(&ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(fd) }))
 }
 
 fn borrow(handle: &Handle) -> BorrowedFd<'_> {
@@ -135,7 +144,7 @@ impl From<TcpListener> for std::net::TcpListener {
 
 /// The conversions that lead over std's type.
 macro_rules! descriptors {
-    ($($t:ident),*) => {$(
+    ($module:ident: $($t:ident),*) => {$(
         impl AsFd for $t {
             fn as_fd(&self) -> BorrowedFd<'_> {
                 borrow(self.handle())
@@ -150,13 +159,13 @@ macro_rules! descriptors {
 
         impl From<OwnedFd> for $t {
             fn from(fd: OwnedFd) -> $t {
-                std::net::$t::from(fd).into()
+                std::$module::$t::from(fd).into()
             }
         }
 
         impl From<$t> for OwnedFd {
             fn from(socket: $t) -> OwnedFd {
-                std::net::$t::from(socket).into()
+                std::$module::$t::from(socket).into()
             }
         }
 
@@ -175,4 +184,11 @@ macro_rules! descriptors {
     )*};
 }
 
-descriptors!(TcpStream, TcpListener);
+impl From<File> for std::fs::File {
+    fn from(file: File) -> std::fs::File {
+        owned(file.into_handle()).into()
+    }
+}
+
+descriptors!(net: TcpStream, TcpListener);
+descriptors!(fs: File);

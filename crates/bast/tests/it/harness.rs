@@ -76,6 +76,7 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
 /// std's names.
 #[allow(unused_imports)]
 pub(crate) mod on_std {
+    pub(crate) use std::fs;
     pub(crate) use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
     pub(crate) use std::thread::{
         Builder, JoinHandle, ThreadId as Id, available_parallelism, current, park, park_timeout,
@@ -103,6 +104,7 @@ pub(crate) mod on_std {
 /// bast's names.
 #[allow(unused_imports)]
 pub(crate) mod on_bast {
+    pub(crate) use bast::fs;
     pub(crate) use bast::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
     pub(crate) use bast::time::Instant;
     pub(crate) use bast::{

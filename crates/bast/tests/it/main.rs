@@ -7,6 +7,8 @@ mod harness;
 
 mod fibers;
 mod fibers_only;
+mod fs;
+mod fs_only;
 mod net_only;
 mod ops;
 mod os;
