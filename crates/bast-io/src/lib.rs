@@ -7,6 +7,8 @@ pub mod addr;
 #[allow(unsafe_code)]
 pub mod blocking;
 #[allow(unsafe_code)]
+pub mod child;
+#[allow(unsafe_code)]
 pub mod driver;
 #[allow(unsafe_code)]
 pub mod handle;

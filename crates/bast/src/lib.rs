@@ -6,6 +6,7 @@ pub mod io;
 pub mod net;
 #[allow(unsafe_code)]
 pub mod os;
+pub mod process;
 pub mod signal;
 pub mod sync;
 pub mod time;

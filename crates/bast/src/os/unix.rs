@@ -184,6 +184,53 @@ macro_rules! descriptors {
     )*};
 }
 
+/// A second handle for the same open file.
+pub(crate) fn duplicate_handle(handle: &Handle) -> io::Result<Handle> {
+    let fd = borrow(handle).try_clone_to_owned()?;
+    Ok(Handle::from_owned(fd, handle.as_ref().kind()))
+}
+
+/// Ends of pipes: in non-blocking mode here, in blocking mode outside.
+macro_rules! pipe_ends {
+    ($($t:path),*) => {$(
+        impl AsFd for $t {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                borrow(self.handle())
+            }
+        }
+
+        impl AsRawFd for $t {
+            fn as_raw_fd(&self) -> RawFd {
+                self.handle().as_raw_fd()
+            }
+        }
+
+        impl TryFrom<OwnedFd> for $t {
+            type Error = io::Error;
+
+            fn try_from(fd: OwnedFd) -> io::Result<$t> {
+                <$t>::adopt(fd)
+            }
+        }
+
+        impl TryFrom<$t> for OwnedFd {
+            type Error = io::Error;
+
+            fn try_from(end: $t) -> io::Result<OwnedFd> {
+                end.into_handle().into_blocking()
+            }
+        }
+    )*};
+}
+
+pipe_ends!(
+    crate::io::PipeReader,
+    crate::io::PipeWriter,
+    crate::process::ChildStdin,
+    crate::process::ChildStdout,
+    crate::process::ChildStderr
+);
+
 impl From<File> for std::fs::File {
     fn from(file: File) -> std::fs::File {
         owned(file.into_handle()).into()

@@ -5,6 +5,8 @@
 mod canaries;
 mod harness;
 
+mod children;
+mod children_only;
 mod fibers;
 mod fibers_only;
 mod fs;
