@@ -27,6 +27,8 @@ pub mod pool;
 #[allow(unsafe_code)]
 pub mod record;
 #[allow(unsafe_code)]
+pub mod rights;
+#[allow(unsafe_code)]
 pub mod signal;
 #[allow(unsafe_code)]
 pub mod stat;

@@ -1,6 +1,6 @@
 //! Pipes between fibers, threads and processes.
 
-use std::io::{self, Read, Write};
+use std::io;
 
 use bast_io::Handle;
 

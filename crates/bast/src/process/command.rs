@@ -106,13 +106,11 @@ impl Command {
     }
 
     /// Same as [`std::process::Command::get_args`].
-    #[must_use]
     pub fn get_args(&self) -> CommandArgs<'_> {
         self.std.get_args()
     }
 
     /// Same as [`std::process::Command::get_envs`].
-    #[must_use]
     pub fn get_envs(&self) -> CommandEnvs<'_> {
         self.std.get_envs()
     }

@@ -78,7 +78,10 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
 pub(crate) mod on_std {
     pub(crate) use std::fs;
     pub(crate) use std::io::pipe;
-    pub(crate) use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use std::net::{
+        Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
+    };
+    pub(crate) use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
     pub(crate) use std::process::{Child, Command, Stdio};
     pub(crate) use std::thread::{
         Builder, JoinHandle, ThreadId as Id, available_parallelism, current, park, park_timeout,
@@ -108,7 +111,10 @@ pub(crate) mod on_std {
 pub(crate) mod on_bast {
     pub(crate) use bast::fs;
     pub(crate) use bast::io::pipe;
-    pub(crate) use bast::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use bast::net::{
+        Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
+    };
+    pub(crate) use bast::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
     pub(crate) use bast::process::{Child, Command, Stdio};
     pub(crate) use bast::time::Instant;
     pub(crate) use bast::{

@@ -18,3 +18,6 @@ mod process;
 mod tcp;
 mod tcp_many;
 mod tcp_settings;
+mod udp;
+mod unix;
+mod unix_only;

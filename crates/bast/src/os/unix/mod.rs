@@ -29,7 +29,11 @@ use bast_io::{Handle, Interest, Kind};
 use bast_rt::ops;
 
 use crate::fs::File;
-use crate::net::{TcpListener, TcpStream};
+use crate::net::{TcpListener, TcpStream, UdpSocket};
+
+pub mod net;
+
+use net::{UnixDatagram, UnixListener, UnixStream};
 
 /// Waits until `fd` can be read without blocking: there is data, or its end, or an error.
 ///
@@ -74,6 +78,13 @@ pub(crate) fn with_std_file<R>(handle: &Handle, f: impl FnOnce(&std::fs::File) -
     f(&ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(fd) }))
 }
 
+/// Shows std the socket behind a handle.
+pub(crate) fn with_std_udp<R>(handle: &Handle, f: impl FnOnce(&std::net::UdpSocket) -> R) -> R {
+    let fd = borrow(handle).as_raw_fd();
+    // SAFETY: as above.
+    f(&ManuallyDrop::new(unsafe { std::net::UdpSocket::from_raw_fd(fd) }))
+}
+
 fn borrow(handle: &Handle) -> BorrowedFd<'_> {
     assert!(!handle.is_simulated(), "a socket of the simulator has no descriptor");
     // SAFETY: the handle owns an open descriptor, and is borrowed for as long.
@@ -89,62 +100,87 @@ fn owned(handle: Handle) -> OwnedFd {
     OwnedFd::from(handle)
 }
 
-impl From<std::net::TcpStream> for TcpStream {
-    /// Takes over a stream of std with its timeouts, in blocking mode.
-    fn from(std: std::net::TcpStream) -> TcpStream {
-        // They fail only for what is no socket, and then so will whatever is done with it.
-        let (read, write) = (std.read_timeout().ok().flatten(), std.write_timeout().ok().flatten());
-        let _ = std.set_nonblocking(false);
-        let stream = TcpStream::from_handle(Handle::from_owned(std.into(), Kind::Stream));
-        let _ = stream.set_read_timeout(read);
-        let _ = stream.set_write_timeout(write);
-        stream
-    }
-}
+/// Sockets that send and receive: with their timeouts and their mode.
+macro_rules! sockets {
+    ($($t:ident: $std:ty, $kind:ident;)*) => {$(
+        impl From<$std> for $t {
+            /// Takes over a socket of std with its timeouts, in blocking mode.
+            fn from(std: $std) -> $t {
+                // They fail only for what is no socket, and then so will whatever is done with it.
+                let read = std.read_timeout().ok().flatten();
+                let write = std.write_timeout().ok().flatten();
+                let _ = std.set_nonblocking(false);
+                let socket = $t::from_handle(Handle::from_owned(std.into(), Kind::$kind));
+                let _ = socket.set_read_timeout(read);
+                let _ = socket.set_write_timeout(write);
+                socket
+            }
+        }
 
-impl From<TcpStream> for std::net::TcpStream {
-    /// Gives the stream to std, with its timeouts and its mode. (See the [module](self) about clones.)
-    fn from(stream: TcpStream) -> std::net::TcpStream {
-        let settings = stream.settings();
-        let fd = match stream.into_handle() {
-            Ok(handle) => owned(handle),
-            Err(stream) => duplicate(stream.handle()),
-        };
-        let std = std::net::TcpStream::from(fd);
-        // They fail only for what is no socket, and never was a stream.
-        let _ = std.set_nonblocking(settings.nonblocking);
-        let _ = std.set_read_timeout(settings.read);
-        let _ = std.set_write_timeout(settings.write);
-        std
-    }
-}
-
-impl From<std::net::TcpListener> for TcpListener {
-    /// Takes over a listener of std, in blocking mode as seen from bast.
-    fn from(std: std::net::TcpListener) -> TcpListener {
-        // It fails only for what is no descriptor of the right kind, and then so will `accept`.
-        let _ = std.set_nonblocking(true);
-        TcpListener::from_handle(Handle::from_owned(std.into(), Kind::Listener))
-    }
-}
-
-impl From<TcpListener> for std::net::TcpListener {
-    /// Gives the listener to std, in the mode it was set to. (See the [module](self) about clones.)
-    fn from(listener: TcpListener) -> std::net::TcpListener {
-        match listener.into_handle() {
-            Ok((handle, nonblocking)) => {
-                let std = std::net::TcpListener::from(owned(handle));
-                let _ = std.set_nonblocking(nonblocking);
+        impl From<$t> for $std {
+            /// Gives the socket to std, with its timeouts and its mode. (See the [module](self) about
+            /// clones.)
+            fn from(socket: $t) -> $std {
+                let settings = socket.settings();
+                let fd = match socket.into_handle() {
+                    Ok(handle) => owned(handle),
+                    Err(socket) => duplicate(socket.handle()),
+                };
+                let std = <$std>::from(fd);
+                // They fail only for what is no socket of this kind, and never was one.
+                let _ = std.set_nonblocking(settings.nonblocking);
+                let _ = std.set_read_timeout(settings.read);
+                let _ = std.set_write_timeout(settings.write);
                 std
             }
-            Err(listener) => duplicate(listener.handle()).into(),
         }
-    }
+    )*};
+}
+
+sockets! {
+    TcpStream: std::net::TcpStream, Stream;
+    UdpSocket: std::net::UdpSocket, Datagram;
+    UnixStream: std::os::unix::net::UnixStream, Datagram;
+    UnixDatagram: std::os::unix::net::UnixDatagram, Datagram;
+}
+
+/// Listeners: with their mode.
+macro_rules! listeners {
+    ($($t:ident: $std:ty;)*) => {$(
+        impl From<$std> for $t {
+            /// Takes over a listener of std, in blocking mode as seen from bast.
+            fn from(std: $std) -> $t {
+                // It fails only for what is no descriptor of the right kind, and then so will `accept`.
+                let _ = std.set_nonblocking(true);
+                $t::from_handle(Handle::from_owned(std.into(), Kind::Listener))
+            }
+        }
+
+        impl From<$t> for $std {
+            /// Gives the listener to std, in the mode it was set to. (See the [module](self) about
+            /// clones.)
+            fn from(listener: $t) -> $std {
+                match listener.into_handle() {
+                    Ok((handle, nonblocking)) => {
+                        let std = <$std>::from(owned(handle));
+                        let _ = std.set_nonblocking(nonblocking);
+                        std
+                    }
+                    Err(listener) => duplicate(listener.handle()).into(),
+                }
+            }
+        }
+    )*};
+}
+
+listeners! {
+    TcpListener: std::net::TcpListener;
+    UnixListener: std::os::unix::net::UnixListener;
 }
 
 /// The conversions that lead over std's type.
 macro_rules! descriptors {
-    ($module:ident: $($t:ident),*) => {$(
+    ($($t:ident: $std:ty;)*) => {$(
         impl AsFd for $t {
             fn as_fd(&self) -> BorrowedFd<'_> {
                 borrow(self.handle())
@@ -159,13 +195,13 @@ macro_rules! descriptors {
 
         impl From<OwnedFd> for $t {
             fn from(fd: OwnedFd) -> $t {
-                std::$module::$t::from(fd).into()
+                <$std>::from(fd).into()
             }
         }
 
         impl From<$t> for OwnedFd {
             fn from(socket: $t) -> OwnedFd {
-                std::$module::$t::from(socket).into()
+                <$std>::from(socket).into()
             }
         }
 
@@ -237,5 +273,12 @@ impl From<File> for std::fs::File {
     }
 }
 
-descriptors!(net: TcpStream, TcpListener);
-descriptors!(fs: File);
+descriptors! {
+    TcpStream: std::net::TcpStream;
+    TcpListener: std::net::TcpListener;
+    UdpSocket: std::net::UdpSocket;
+    UnixStream: std::os::unix::net::UnixStream;
+    UnixListener: std::os::unix::net::UnixListener;
+    UnixDatagram: std::os::unix::net::UnixDatagram;
+    File: std::fs::File;
+}
