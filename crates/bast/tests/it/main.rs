@@ -15,6 +15,7 @@ mod net_only;
 mod ops;
 mod os;
 mod process;
+mod signals;
 mod tcp;
 mod tcp_many;
 mod tcp_settings;
