@@ -10,6 +10,9 @@
 mod list;
 #[allow(unsafe_code)]
 mod lock;
+#[allow(unsafe_code)]
+mod pool;
 mod shim;
 
+pub use pool::{Pool, PoolError, PoolStatus, Pooled};
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};

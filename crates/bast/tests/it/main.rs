@@ -14,6 +14,7 @@ mod fs_only;
 mod net_only;
 mod ops;
 mod os;
+mod pool;
 mod process;
 mod signals;
 mod tcp;
