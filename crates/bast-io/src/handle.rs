@@ -4,6 +4,7 @@
 //! "nothing to read") must not survive it. Each [`Handle`] therefore carries an id that is never used
 //! twice in a process, and a driver trusts what it noted under a number only if the id still agrees.
 
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -148,6 +149,27 @@ impl From<Handle> for OwnedFd {
 }
 
 impl Handle {
+    /// Takes over an owned descriptor, and puts it into the mode that `kind` says.
+    ///
+    /// # Errors
+    /// What `ioctl(FIONBIO)` says of the descriptor.
+    pub fn adopt(fd: OwnedFd, kind: Kind) -> io::Result<Handle> {
+        let nonblocking = matches!(kind, Kind::Pipe | Kind::Listener);
+        if kind != Kind::File {
+            crate::sys::set_nonblocking(fd.as_raw_fd(), nonblocking).into_result()?;
+        }
+        Ok(Handle::from_owned(fd, kind))
+    }
+
+    /// Gives the descriptor up, in blocking mode.
+    ///
+    /// # Errors
+    /// As [`adopt`](Handle::adopt).
+    pub fn into_blocking(self) -> io::Result<OwnedFd> {
+        crate::sys::set_nonblocking(self.raw, false).into_result()?;
+        Ok(self.into())
+    }
+
     /// Takes over an owned descriptor, which must be in the mode that `kind` says.
     #[must_use]
     pub fn from_owned(fd: OwnedFd, kind: Kind) -> Handle {

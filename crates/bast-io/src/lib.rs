@@ -7,6 +7,8 @@ pub mod addr;
 #[allow(unsafe_code)]
 pub mod blocking;
 #[allow(unsafe_code)]
+pub mod child;
+#[allow(unsafe_code)]
 pub mod driver;
 #[allow(unsafe_code)]
 pub mod handle;
@@ -18,6 +20,7 @@ mod list;
 pub mod msg;
 mod nature;
 pub mod op;
+pub mod open;
 #[allow(unsafe_code)]
 pub mod opt;
 pub mod outcome;
@@ -27,6 +30,8 @@ pub mod pool;
 pub mod probe;
 #[allow(unsafe_code)]
 pub mod record;
+#[allow(unsafe_code)]
+pub mod rights;
 #[allow(unsafe_code)]
 pub mod signal;
 #[allow(unsafe_code)]
@@ -40,6 +45,7 @@ pub use addr::SockAddr;
 pub use driver::{Config, Driver, DriverKind, Wait};
 pub use handle::{Handle, HandleRef, Kind};
 pub use op::{Half, Interest, Op, SockOpt};
+pub use open::OpenHow;
 pub use outcome::Outcome;
 pub use pool::{Pool, PoolStats};
 pub use record::{Done, Record};

@@ -13,6 +13,9 @@ use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 
+use crate::SockAddr;
+use crate::rights::Rights;
+
 /// The kernel takes no more pieces than this in one call (more is `EINVAL`); the rest is left for the
 /// next, as a short transfer.
 const MOST: usize = 1024;
@@ -29,7 +32,7 @@ pub fn pieces_mut(bufs: &mut [IoSliceMut<'_>]) -> (*const libc::iovec, u32) {
     (bufs.as_mut_ptr().cast_const().cast(), bufs.len().min(MOST) as u32)
 }
 
-/// A message's header: several buffers, no address, no control data.
+/// A message's header: several buffers, and where asked for an address and descriptors.
 pub struct Message<'a> {
     header: libc::msghdr,
     bufs: PhantomData<&'a mut [u8]>,
@@ -57,6 +60,44 @@ impl<'a> Message<'a> {
         Message::new(pieces_mut(bufs))
     }
 
+    /// Sends to this address.
+    #[must_use]
+    pub fn to(mut self, addr: &'a SockAddr) -> Message<'a> {
+        self.header.msg_name = addr.as_ptr().cast_mut().cast();
+        self.header.msg_namelen = addr.len();
+        self
+    }
+
+    /// Has the sender's address written to `addr`. See [`took`](Message::took).
+    #[must_use]
+    pub fn from(mut self, addr: &'a mut SockAddr) -> Message<'a> {
+        // SAFETY: `addr` is valid for writes.
+        let (name, _) = unsafe { SockAddr::out(addr) };
+        self.header.msg_name = name.cast();
+        self.header.msg_namelen = SockAddr::CAPACITY;
+        self
+    }
+
+    /// Sends or receives descriptors along with the bytes.
+    #[must_use]
+    pub fn with(mut self, rights: &'a mut Rights) -> Message<'a> {
+        let (control, len) = rights.room();
+        self.header.msg_control = control;
+        self.header.msg_controllen = len as _;
+        self
+    }
+
+    /// What the kernel said of the address and of the descriptors that it received: their lengths in
+    /// bytes, and whether some did not fit.
+    #[must_use]
+    pub fn took(&self) -> Took {
+        Took {
+            addr: self.header.msg_namelen,
+            control: self.header.msg_controllen,
+            control_cut: self.header.msg_flags & libc::MSG_CTRUNC != 0,
+        }
+    }
+
     /// For [`Op::SendMsg`](crate::Op::SendMsg).
     #[must_use]
     pub const fn as_ptr(&self) -> *const libc::msghdr {
@@ -68,6 +109,17 @@ impl<'a> Message<'a> {
     pub const fn as_mut_ptr(&mut self) -> *mut libc::msghdr {
         &raw mut self.header
     }
+}
+
+/// What a received [`Message`] brought besides bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    /// The length of the sender's address.
+    pub addr: libc::socklen_t,
+    /// The length of the control data.
+    pub control: usize,
+    /// Whether there was no room for all descriptors: the kernel has closed the others.
+    pub control_cut: bool,
 }
 
 impl fmt::Debug for Message<'_> {

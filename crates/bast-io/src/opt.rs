@@ -16,6 +16,10 @@ const fn opt(level: i32, name: i32) -> SockOpt {
 pub const STREAM: i32 = libc::SOCK_STREAM;
 /// A socket of this type sends and receives datagrams.
 pub const DATAGRAM: i32 = libc::SOCK_DGRAM;
+/// A protocol family: sockets of this system, by path.
+pub const LOCAL: i32 = libc::AF_UNIX;
+/// Flag of a receive: descriptors that come along are close-on-exec.
+pub const CLOSE_ON_EXEC: i32 = libc::MSG_CMSG_CLOEXEC;
 /// Flag of a receive: leave the bytes where they are.
 pub const PEEK: i32 = libc::MSG_PEEK;
 /// Flag of a receive or a send: fail with `EAGAIN` instead of waiting.
@@ -30,6 +34,10 @@ pub const QUICK_ACK: SockOpt = opt(libc::IPPROTO_TCP, libc::TCP_QUICKACK);
 pub const TTL: SockOpt = opt(libc::IPPROTO_IP, libc::IP_TTL);
 /// Option: an IPv6 socket that takes no IPv4.
 pub const ONLY_V6: SockOpt = opt(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY);
+/// Option: several sockets may be bound to one address; the kernel spreads what arrives over them.
+pub const REUSE_PORT: SockOpt = opt(libc::SOL_SOCKET, libc::SO_REUSEPORT);
+/// Option: datagrams may be sent to broadcast addresses.
+pub const BROADCAST: SockOpt = opt(libc::SOL_SOCKET, libc::SO_BROADCAST);
 /// Option: how long a close waits, a [`Linger`].
 pub const LINGER: SockOpt = opt(libc::SOL_SOCKET, libc::SO_LINGER);
 /// Option: the error that is pending. Asking takes it.

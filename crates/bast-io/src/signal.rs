@@ -43,6 +43,17 @@ pub const SIGQUIT: i32 = libc::SIGQUIT;
 /// The terminal is gone; often: read the configuration again.
 pub const SIGHUP: i32 = libc::SIGHUP;
 
+/// A timer of `setitimer` or `alarm`.
+pub const SIGALRM: i32 = libc::SIGALRM;
+/// A child has ended or stopped.
+pub const SIGCHLD: i32 = libc::SIGCHLD;
+/// For the program's own use.
+pub const SIGUSR1: i32 = libc::SIGUSR1;
+/// For the program's own use.
+pub const SIGUSR2: i32 = libc::SIGUSR2;
+/// The terminal's size has changed.
+pub const SIGWINCH: i32 = libc::SIGWINCH;
+
 /// How many listeners there can be at a time.
 const LIMIT: usize = 256;
 

@@ -53,6 +53,8 @@ mod par;
 mod place;
 mod poison;
 #[allow(unsafe_code)]
+mod pool;
+#[allow(unsafe_code)]
 mod rwlock;
 #[allow(unsafe_code)]
 pub mod select;
@@ -79,6 +81,7 @@ pub use once_lock::OnceLock;
 pub use par::{
     for_each_concurrent, join, join_all, par_map, par_map_unordered, race, race_ok, try_join_all,
 };
+pub use pool::{Pool, PoolError, PoolStatus, Pooled};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{
     AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,

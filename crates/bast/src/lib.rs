@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 pub mod fiber;
+pub mod fs;
 pub mod inspect;
 pub mod io;
 pub mod net;
 #[allow(unsafe_code)]
 pub mod os;
+pub mod process;
 pub mod signal;
 pub mod sync;
 pub mod time;

@@ -11,3 +11,4 @@ pub use bast_sync::{
     Semaphore, SemaphorePermit, TryAcquireError, WaitGroup, WaitTimeoutResult, broadcast, mpmc,
     mpsc, oneshot, watch,
 };
+pub use bast_sync::{Pool, PoolError, PoolStatus, Pooled};

@@ -17,6 +17,7 @@
 //! ```
 
 mod file;
+mod message;
 mod options;
 mod socket;
 
@@ -30,13 +31,15 @@ use crate::{cancel, perform, wait};
 pub use bast_io::Stat;
 pub use bast_io::addr::family;
 pub use bast_io::opt::{
-    DATAGRAM, DONT_WAIT, NO_DELAY, ONLY_V6, PEEK, QUICK_ACK, REUSE_ADDR, STREAM, TTL,
+    BROADCAST, DATAGRAM, DONT_WAIT, LOCAL, NO_DELAY, ONLY_V6, PEEK, QUICK_ACK, REUSE_ADDR,
+    REUSE_PORT, STREAM, TTL,
 };
 pub use bast_io::outcome::SHORTAGES;
 pub use file::{
     close, fsync, open, read, read_vectored, sendfile, splice, stat, stat_path, write,
     write_vectored,
 };
+pub use message::{recv_from, recv_with_fds, send_to, send_with_fds};
 pub use options::{
     flag, linger, option, set_flag, set_linger, set_option, set_time, take_error, time,
 };

@@ -18,19 +18,45 @@ use super::addrs::{self, ToSocketAddrs};
 use super::{TcpStream, inet, ttl_of};
 
 /// How many connections may wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// The first and the longest wait, in milliseconds, after descriptors have run out.
 const BACK_OFF: (u64, u64) = (1, 100);
 
 /// What a listener and its clones have in common.
 #[derive(Debug)]
-struct Shared {
-    handle: Handle,
-    nonblocking: AtomicBool,
+pub(crate) struct Acceptor {
+    pub(crate) handle: Handle,
+    pub(crate) nonblocking: AtomicBool,
     /// How long the next accept waits if there are no descriptors, in milliseconds; 0 while all is
     /// well.
     back_off: AtomicU64,
+}
+
+impl Acceptor {
+    pub(crate) fn new(handle: Handle) -> Arc<Acceptor> {
+        let (nonblocking, back_off) = (AtomicBool::new(false), AtomicU64::new(0));
+        Arc::new(Acceptor { handle, nonblocking, back_off })
+    }
+
+    pub(crate) fn accept(&self) -> io::Result<(Handle, SockAddr)> {
+        let nonblocking = self.nonblocking.load(Relaxed);
+        let accepted = ops::accept(&self.handle, nonblocking.then_some(Duration::ZERO));
+        match &accepted {
+            Ok(_) if self.back_off.load(Relaxed) != 0 => self.back_off.store(0, Relaxed),
+            Err(error) if !nonblocking && is_shortage(error) => self.back_off(),
+            _ => {}
+        }
+        accepted
+    }
+
+    #[cold]
+    fn back_off(&self) {
+        let (first, longest) = BACK_OFF;
+        let now = self.back_off.load(Relaxed).clamp(first, longest);
+        self.back_off.store(now * 2, Relaxed);
+        bast_rt::sleep(Duration::from_millis(now));
+    }
 }
 
 /// Same as [`std::net::TcpListener`].
@@ -61,14 +87,13 @@ struct Shared {
 ///
 /// Any number of fibers may accept on one listener at the same time.
 pub struct TcpListener {
-    shared: Arc<Shared>,
+    shared: Arc<Acceptor>,
 }
 
 impl TcpListener {
     /// Around a handle that listens and is in the mode of [`Kind::Listener`].
     pub(crate) fn from_handle(handle: Handle) -> TcpListener {
-        let (nonblocking, back_off) = (AtomicBool::new(false), AtomicU64::new(0));
-        TcpListener { shared: Arc::new(Shared { handle, nonblocking, back_off }) }
+        TcpListener { shared: Acceptor::new(handle) }
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -134,30 +159,8 @@ impl TcpListener {
     /// # Cancellation
     /// A suspension point. A connection that has just been accepted is closed.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let shared = &*self.shared;
-        let nonblocking = shared.nonblocking.load(Relaxed);
-        match ops::accept(&shared.handle, nonblocking.then_some(Duration::ZERO)) {
-            Ok((handle, addr)) => {
-                if shared.back_off.load(Relaxed) != 0 {
-                    shared.back_off.store(0, Relaxed);
-                }
-                Ok((TcpStream::from_handle(handle), inet(&addr)?))
-            }
-            Err(error) => {
-                if !nonblocking && is_shortage(&error) {
-                    self.back_off();
-                }
-                Err(error)
-            }
-        }
-    }
-
-    #[cold]
-    fn back_off(&self) {
-        let (first, longest) = BACK_OFF;
-        let now = self.shared.back_off.load(Relaxed).clamp(first, longest);
-        self.shared.back_off.store(now * 2, Relaxed);
-        bast_rt::sleep(Duration::from_millis(now));
+        let (handle, addr) = self.shared.accept()?;
+        Ok((TcpStream::from_handle(handle), inet(&addr)?))
     }
 
     /// Same as [`std::net::TcpListener::incoming`].

@@ -1,4 +1,4 @@
-//! Same as [`std::net`]: TCP, for fibers. A call that has to wait suspends the fiber; from a plain
+//! Same as [`std::net`]: TCP and UDP, for fibers. A call that has to wait suspends the fiber; from a plain
 //! thread it blocks the thread, as in std.
 //!
 //! ```
@@ -27,12 +27,15 @@
 //! * [`TcpListener::accept`] waits a little before it reports that descriptors have run out.
 
 mod addrs;
-mod listener;
+pub(crate) mod listener;
+pub(crate) mod socket;
 mod stream;
+mod udp;
 
 pub use addrs::ToSocketAddrs;
 pub use listener::{Incoming, TcpListener};
 pub use stream::TcpStream;
+pub use udp::UdpSocket;
 
 #[doc(no_inline)]
 pub use std::net::{

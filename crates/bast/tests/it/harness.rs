@@ -76,7 +76,13 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
 /// std's names.
 #[allow(unused_imports)]
 pub(crate) mod on_std {
-    pub(crate) use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use std::fs;
+    pub(crate) use std::io::pipe;
+    pub(crate) use std::net::{
+        Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
+    };
+    pub(crate) use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    pub(crate) use std::process::{Child, Command, Stdio};
     pub(crate) use std::sync::mpsc;
     pub(crate) use std::sync::{
         Barrier, Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, RwLock, RwLockReadGuard,
@@ -110,7 +116,13 @@ pub(crate) mod on_std {
 #[allow(unused_imports)]
 pub(crate) mod on_bast {
     pub(crate) use bast::fiber_local as local;
-    pub(crate) use bast::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use bast::fs;
+    pub(crate) use bast::io::pipe;
+    pub(crate) use bast::net::{
+        Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
+    };
+    pub(crate) use bast::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    pub(crate) use bast::process::{Child, Command, Stdio};
     pub(crate) use bast::sync::mpsc;
     pub(crate) use bast::sync::{
         Barrier, Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, RwLock, RwLockReadGuard,

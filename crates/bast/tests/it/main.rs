@@ -5,13 +5,19 @@
 mod canaries;
 mod harness;
 
+mod children;
+mod children_only;
 mod fibers;
 mod fibers_only;
+mod fs;
+mod fs_only;
 mod locals;
 mod net_only;
 mod ops;
 mod os;
+mod pool;
 mod process;
+mod signals;
 mod stopping;
 mod sync_mpsc;
 mod sync_mutex;
@@ -20,3 +26,6 @@ mod sync_rwlock;
 mod tcp;
 mod tcp_many;
 mod tcp_settings;
+mod udp;
+mod unix;
+mod unix_only;

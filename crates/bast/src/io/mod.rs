@@ -5,6 +5,10 @@
 //! `stdin`, `stdout` and `stderr` are not here: reading a terminal blocks the worker. Read it in
 //! [`blocking`](crate::blocking), or on a plain thread.
 
+pub(crate) mod pipe;
+
+pub use pipe::{PipeReader, PipeWriter, pipe};
+
 #[doc(no_inline)]
 pub use std::io::{
     BufRead, BufReader, BufWriter, Cursor, Empty, Error, ErrorKind, IntoInnerError, IoSlice,

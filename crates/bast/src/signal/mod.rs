@@ -1,4 +1,4 @@
-//! Waiting for Ctrl-C.
+//! Waiting for Ctrl-C; other signals are in [`unix`].
 //!
 //! As long as nobody listens, Ctrl-C ends the process, as it does without bast. From the first listener
 //! on it no longer does, even when the last listener is gone.
@@ -13,6 +13,8 @@
 //! println!("ending");
 //! # Ok(()) }
 //! ```
+
+pub mod unix;
 
 use std::io;
 

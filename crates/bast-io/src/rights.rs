@@ -1,0 +1,97 @@
+//! Descriptors that travel with a message between processes (`SCM_RIGHTS`).
+//!
+//! ```text
+//!   Rights::sending(&[fd, …]) ──▶ Message::with ──▶ SendMsg        the receiver gets duplicates
+//!   Rights::receiving(most) ────▶ Message::with ──▶ RecvMsg ──▶ take: owned descriptors
+//! ```
+
+use std::fmt;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+/// The most descriptors that the kernel takes in one message.
+pub const MOST: usize = 253;
+
+/// Room for descriptors, in the kernel's form.
+pub struct Rights {
+    /// Control data is made of headers, which are aligned as words are.
+    room: Vec<usize>,
+    len: usize,
+}
+
+/// How many bytes `count` descriptors take, header and padding included.
+fn space(count: usize) -> usize {
+    // SAFETY: plain arithmetic.
+    unsafe { libc::CMSG_SPACE((count * size_of::<RawFd>()) as u32) as usize }
+}
+
+impl Rights {
+    fn new(count: usize) -> Rights {
+        let len = space(count.min(MOST));
+        Rights { room: vec![0; len.div_ceil(size_of::<usize>())], len }
+    }
+
+    /// To send these. The first [`MOST`] of them, as the kernel takes no more.
+    #[must_use]
+    pub fn sending(fds: &[BorrowedFd<'_>]) -> Rights {
+        let fds = &fds[..fds.len().min(MOST)];
+        let mut rights = Rights::new(fds.len());
+        let bytes = fds.len() * size_of::<RawFd>();
+        let header = rights.room.as_mut_ptr().cast::<libc::cmsghdr>();
+        // SAFETY: the room is aligned for a header and large enough for it and the descriptors.
+        unsafe {
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(bytes as u32) as _;
+            let data = libc::CMSG_DATA(header).cast::<RawFd>();
+            for (at, fd) in fds.iter().enumerate() {
+                data.add(at).write_unaligned(fd.as_raw_fd());
+            }
+        }
+        rights
+    }
+
+    /// To receive up to `most`.
+    #[must_use]
+    pub fn receiving(most: usize) -> Rights {
+        Rights::new(most)
+    }
+
+    pub(crate) fn room(&mut self) -> (*mut libc::c_void, usize) {
+        if self.len == 0 { (ptr::null_mut(), 0) } else { (self.room.as_mut_ptr().cast(), self.len) }
+    }
+
+    /// Takes the descriptors out of what a successful receive has left here.
+    ///
+    /// # Safety
+    /// The kernel has filled `len` bytes of this room since it was made, and nobody has taken them.
+    #[must_use]
+    pub unsafe fn take(&mut self, len: usize) -> Vec<OwnedFd> {
+        let mut fds = Vec::new();
+        // SAFETY: an empty header is a valid one; the walk below stays within the control data that it
+        // is given, whose contents are the kernel's.
+        unsafe {
+            let mut message: libc::msghdr = std::mem::zeroed();
+            message.msg_control = self.room.as_mut_ptr().cast();
+            message.msg_controllen = len.min(self.len) as _;
+            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+            while let Some(this) = header.as_ref() {
+                if (this.cmsg_level, this.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+                    let bytes = this.cmsg_len - libc::CMSG_LEN(0) as usize;
+                    let data = libc::CMSG_DATA(header).cast::<RawFd>();
+                    for at in 0..bytes / size_of::<RawFd>() {
+                        fds.push(OwnedFd::from_raw_fd(data.add(at).read_unaligned()));
+                    }
+                }
+                header = libc::CMSG_NXTHDR(&raw const message, header);
+            }
+        }
+        fds
+    }
+}
+
+impl fmt::Debug for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rights").field("bytes", &self.len).finish()
+    }
+}

@@ -1,0 +1,142 @@
+//! Directories: reading and making them.
+//!
+//! std's iterator asks the kernel now and then, so it is moved on by a job on the pool, for many entries
+//! at once: one trip to the pool for every [`BATCH`].
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{FileType, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bast_rt::run_blocking;
+
+const BATCH: usize = 256;
+
+/// Same as [`std::fs::read_dir`].
+///
+/// # Errors
+/// As std's.
+pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
+    let path = path.as_ref();
+    let mut dir = ReadDir { rest: None, ahead: VecDeque::new() };
+    dir.rest = Some(run_blocking(|| std::fs::read_dir(path))?);
+    Ok(dir)
+}
+
+/// Same as [`std::fs::ReadDir`].
+///
+/// # Cancellation
+/// `next` is a suspension point once in 256 entries.
+pub struct ReadDir {
+    rest: Option<std::fs::ReadDir>,
+    ahead: VecDeque<io::Result<std::fs::DirEntry>>,
+}
+
+impl Iterator for ReadDir {
+    type Item = io::Result<DirEntry>;
+
+    fn next(&mut self) -> Option<io::Result<DirEntry>> {
+        if self.ahead.is_empty()
+            && let Some(rest) = &mut self.rest
+        {
+            let ahead = &mut self.ahead;
+            run_blocking(|| ahead.extend(rest.by_ref().take(BATCH)));
+            if self.ahead.len() < BATCH {
+                self.rest = None;
+            }
+        }
+        let entry = self.ahead.pop_front()?;
+        Some(entry.map(|std| DirEntry { std }))
+    }
+}
+
+impl fmt::Debug for ReadDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReadDir").field(&self.rest).finish()
+    }
+}
+
+/// Same as [`std::fs::DirEntry`].
+#[derive(Debug)]
+pub struct DirEntry {
+    std: std::fs::DirEntry,
+}
+
+impl DirEntry {
+    /// Same as [`std::fs::DirEntry::path`].
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.std.path()
+    }
+
+    /// Same as [`std::fs::DirEntry::file_name`].
+    #[must_use]
+    pub fn file_name(&self) -> OsString {
+        self.std.file_name()
+    }
+
+    /// Same as [`std::fs::DirEntry::metadata`].
+    ///
+    /// # Errors
+    /// As std's.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        run_blocking(|| self.std.metadata())
+    }
+
+    /// Same as [`std::fs::DirEntry::file_type`].
+    ///
+    /// # Errors
+    /// As std's.
+    pub fn file_type(&self) -> io::Result<FileType> {
+        run_blocking(|| self.std.file_type())
+    }
+
+    /// Same as [`std::os::unix::fs::DirEntryExt::ino`].
+    #[must_use]
+    pub fn ino(&self) -> u64 {
+        std::os::unix::fs::DirEntryExt::ino(&self.std)
+    }
+}
+
+/// Same as [`std::fs::DirBuilder`].
+#[derive(Debug)]
+pub struct DirBuilder {
+    std: std::fs::DirBuilder,
+}
+
+impl DirBuilder {
+    /// Same as [`std::fs::DirBuilder::new`].
+    #[must_use]
+    pub fn new() -> DirBuilder {
+        DirBuilder { std: std::fs::DirBuilder::new() }
+    }
+
+    /// Same as [`std::fs::DirBuilder::recursive`].
+    pub fn recursive(&mut self, recursive: bool) -> &mut DirBuilder {
+        self.std.recursive(recursive);
+        self
+    }
+
+    /// Same as [`std::os::unix::fs::DirBuilderExt::mode`].
+    pub fn mode(&mut self, mode: u32) -> &mut DirBuilder {
+        std::os::unix::fs::DirBuilderExt::mode(&mut self.std, mode);
+        self
+    }
+
+    /// Same as [`std::fs::DirBuilder::create`].
+    ///
+    /// # Errors
+    /// As std's.
+    pub fn create<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
+        let path = path.as_ref();
+        run_blocking(|| self.std.create(path))
+    }
+}
+
+impl Default for DirBuilder {
+    fn default() -> DirBuilder {
+        DirBuilder::new()
+    }
+}

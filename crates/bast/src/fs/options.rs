@@ -1,0 +1,79 @@
+//! How to open a file.
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use bast_io::{Kind, OpenHow};
+use bast_rt::ops;
+
+use super::File;
+
+/// Same as [`std::fs::OpenOptions`].
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// # let path = std::env::temp_dir().join(format!("bast-options-{}", std::process::id()));
+/// use std::io::Write;
+/// let mut log = bast::fs::OpenOptions::new().append(true).create(true).open(&path)?;
+/// writeln!(log, "one more line")?;
+/// # std::fs::remove_file(&path)?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    pub(crate) how: OpenHow,
+}
+
+macro_rules! setters {
+    ($($name:ident),*) => {$(
+        #[doc = concat!("Same as [`std::fs::OpenOptions::", stringify!($name), "`].")]
+        pub fn $name(&mut self, $name: bool) -> &mut Self {
+            self.how.$name = $name;
+            self
+        }
+    )*};
+}
+
+impl OpenOptions {
+    /// Same as [`std::fs::OpenOptions::new`].
+    #[must_use]
+    pub fn new() -> OpenOptions {
+        OpenOptions::default()
+    }
+
+    setters!(read, write, append, truncate, create, create_new);
+
+    /// Same as [`std::os::unix::fs::OpenOptionsExt::mode`].
+    pub fn mode(&mut self, mode: u32) -> &mut Self {
+        self.how.mode = mode;
+        self
+    }
+
+    /// Same as [`std::os::unix::fs::OpenOptionsExt::custom_flags`].
+    pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
+        self.how.custom = flags;
+        self
+    }
+
+    /// Same as [`std::fs::OpenOptions::open`].
+    ///
+    /// # Errors
+    /// As std's.
+    ///
+    /// # Cancellation
+    /// A suspension point.
+    pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
+        let flags = self.how.flags()?;
+        let path = c_path(path.as_ref())?;
+        ops::open(&path, flags, self.how.mode, Kind::File).map(File::from_handle)
+    }
+}
+
+/// A path as the kernel takes it.
+pub(super) fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidInput, "file name contained an unexpected NUL byte")
+    })
+}

@@ -1,0 +1,30 @@
+//! Same as [`std::process`]: child processes, whose ends and pipes suspend the fiber and not the worker.
+//!
+//! ```text
+//!   Command::spawn ─▶ std's, on the pool ─▶ Child: pipes in non-blocking mode, a pidfd
+//!   Child::wait ────▶ poll of the pidfd, then std's try_wait
+//!   dropped unwaited ─▶ a fiber of its own waits: no zombie stays, and no SIGCHLD handler is needed
+//! ```
+//!
+//! ```
+//! # fn main() -> std::io::Result<()> {
+//! let output = bast::process::Command::new("echo").arg("hello").output()?;
+//! assert_eq!(output.stdout, b"hello\n");
+//! # Ok(()) }
+//! ```
+//!
+//! # Differences from std
+//! * A [`Child`] that is dropped is waited for, in the background.
+//! * [`Command::kill_on_drop`] has no counterpart.
+
+mod child;
+mod command;
+mod reaper;
+
+pub use child::{Child, ChildStderr, ChildStdin, ChildStdout};
+pub use command::Command;
+
+#[doc(no_inline)]
+pub use std::process::{
+    CommandArgs, CommandEnvs, ExitCode, ExitStatus, Output, Stdio, Termination, abort, exit, id,
+};

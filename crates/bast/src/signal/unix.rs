@@ -1,0 +1,113 @@
+//! Unix signals, as something to wait for.
+//!
+//! ```no_run
+//! use bast::signal::unix::{SignalKind, signal};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let hangups = signal(SignalKind::hangup())?;
+//! bast::spawn(move || {
+//!     for _ in &hangups {
+//!         // … read the configuration again …
+//!     }
+//! });
+//! # Ok(()) }
+//! ```
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bast_io::signal;
+use bast_rt::ops;
+
+/// Which signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SignalKind(i32);
+
+macro_rules! kinds {
+    ($($name:ident = $number:ident, $what:literal;)*) => {
+        impl SignalKind {
+            /// The signal of this number.
+            #[must_use]
+            pub const fn from_raw(number: i32) -> SignalKind {
+                SignalKind(number)
+            }
+
+            /// The number.
+            #[must_use]
+            pub const fn as_raw(self) -> i32 {
+                self.0
+            }
+
+            $(
+                #[doc = $what]
+                #[must_use]
+                pub const fn $name() -> SignalKind {
+                    SignalKind(signal::$number)
+                }
+            )*
+        }
+    };
+}
+
+kinds! {
+    alarm = SIGALRM, "SIGALRM: a timer of the system.";
+    child = SIGCHLD, "SIGCHLD: a child has ended or stopped. ([`process`](crate::process) does not need it.)";
+    hangup = SIGHUP, "SIGHUP: the terminal is gone; often: read the configuration again.";
+    interrupt = SIGINT, "SIGINT: Ctrl-C.";
+    quit = SIGQUIT, "SIGQUIT: Ctrl-Backslash.";
+    terminate = SIGTERM, "SIGTERM: the polite request to end.";
+    user_defined1 = SIGUSR1, "SIGUSR1.";
+    user_defined2 = SIGUSR2, "SIGUSR2.";
+    window_change = SIGWINCH, "SIGWINCH: the terminal's size has changed.";
+}
+
+/// Begins to listen for a signal, which from then on no longer does to the process what it did before,
+/// even when the last listener is gone.
+///
+/// # Errors
+/// `InvalidInput` for a signal that cannot be listened for (SIGKILL, SIGSTOP, the faults); no more
+/// descriptors, or 256 listeners exist already.
+pub fn signal(kind: SignalKind) -> io::Result<Signals> {
+    Ok(Signals { signal: signal::Signal::new(kind.0)?, ahead: AtomicU64::new(0) })
+}
+
+/// A listener. There can be many for one signal, and each hears of it.
+///
+/// Nothing that came since [`signal`] is missed. But the kernel itself delivers a signal once that is sent several
+/// times before it gets to deliver it. When several fibers wait for one listener, each signal ends one wait.
+#[derive(Debug)]
+pub struct Signals {
+    signal: signal::Signal,
+    /// Signals that have been read and not yet been told.
+    ahead: AtomicU64,
+}
+
+impl Signals {
+    /// Waits for the next signal, or returns at once if there has been one.
+    ///
+    /// # Errors
+    /// `EBADF` in a fiber on the simulator, which knows no signals. Else only if the system has no memory.
+    ///
+    /// # Cancellation
+    /// A suspension point. No signal is lost by it.
+    pub fn recv(&self) -> io::Result<()> {
+        // Relaxed: a count that guards no other memory.
+        let take = |ahead: u64| ahead.checked_sub(1);
+        if self.ahead.fetch_update(Relaxed, Relaxed, take).is_ok() {
+            return Ok(());
+        }
+        let mut count = [0; size_of::<u64>()];
+        ops::read(self.signal.handle(), &mut count, None)?;
+        self.ahead.fetch_add(u64::from_ne_bytes(count) - 1, Relaxed);
+        Ok(())
+    }
+}
+
+/// The signals, without end; it ends at an error.
+impl Iterator for &Signals {
+    type Item = ();
+
+    fn next(&mut self) -> Option<()> {
+        self.recv().ok()
+    }
+}

@@ -1,0 +1,115 @@
+//! Files: what std has no counterpart for.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use crate::fs::Temp;
+use crate::harness::needs_kernel;
+
+#[test]
+fn an_atomic_write_replaces_or_leaves() {
+    needs_kernel!();
+    let dir = Temp::new();
+    let path = dir.join("file");
+    bast::fs::write_atomic(&path, "first").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    bast::spawn({
+        let path = path.clone();
+        move || bast::fs::write_atomic(&path, "second").unwrap()
+    })
+    .join()
+    .unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    // A directory cannot be replaced; nothing is left behind.
+    let taken = dir.join("taken");
+    std::fs::create_dir_all(taken.join("inside")).unwrap();
+    assert!(bast::fs::write_atomic(&taken, "x").is_err());
+    assert_eq!(bast::fs::write_atomic("/", "x").unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(std::fs::read_dir(&*dir).unwrap().count(), 2);
+}
+
+#[test]
+fn readers_never_see_half_of_an_atomic_write() {
+    needs_kernel!();
+    let dir = Temp::new();
+    let path = dir.join("file");
+    bast::fs::write_atomic(&path, vec![0; 10_000]).unwrap();
+    bast::scope(|s| {
+        let writer = s.spawn(|| {
+            for n in 1..=50_u8 {
+                bast::fs::write_atomic(&path, vec![n; 10_000]).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            let seen = bast::fs::read(&path).unwrap();
+            assert!(seen.len() == 10_000 && seen.iter().all(|byte| *byte == seen[0]));
+        }
+    });
+}
+
+#[test]
+fn a_fiber_that_waits_for_a_lock_can_be_cancelled() {
+    needs_kernel!();
+    let dir = Temp::new();
+    let path = dir.join("file");
+    let holder = std::fs::File::create(&path).unwrap();
+    holder.lock().unwrap();
+    let waiter = bast::spawn({
+        let path = path.clone();
+        move || bast::fs::File::open(path).unwrap().lock()
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    waiter.cancel();
+    assert!(waiter.join().unwrap_err().is::<bast::Cancelled>());
+    let waiter = bast::spawn(move || {
+        let file = bast::fs::File::open(path).unwrap();
+        bast::timeout(Duration::from_millis(10), || file.lock())
+    });
+    assert!(waiter.join().unwrap().is_err());
+}
+
+#[test]
+fn slow_files_do_not_hold_up_the_worker() {
+    needs_kernel!();
+    let dir = Temp::new();
+    let path = dir.join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let runtime = bast::Runtime::builder().workers(1).build().unwrap();
+    // Opened for both, so that opening does not wait; reading does.
+    let text = runtime.run(|| {
+        let fifo = bast::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let reader = bast::spawn({
+            let mut fifo = fifo.try_clone().unwrap();
+            move || {
+                let mut text = [0; 5];
+                fifo.read_exact(&mut text).unwrap();
+                text
+            }
+        });
+        let begun = Instant::now();
+        for _ in 0..100 {
+            bast::sleep(Duration::from_micros(100));
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert!(!reader.is_finished());
+        (&fifo).write_all(b"hello").unwrap();
+        reader.join().unwrap()
+    });
+    assert_eq!(&text, b"hello");
+}
+
+#[test]
+fn conversions_keep_the_descriptor() {
+    needs_kernel!();
+    let dir = Temp::new();
+    let path = dir.join("file");
+    std::fs::write(&path, "text").unwrap();
+    let mut file = bast::fs::File::from(std::fs::File::open(&path).unwrap());
+    let mut two = [0; 2];
+    file.read_exact(&mut two).unwrap();
+    let mut rest = String::new();
+    std::fs::File::from(file).read_to_string(&mut rest).unwrap();
+    assert_eq!((&two, &*rest), (b"te", "xt"));
+}

@@ -1,0 +1,244 @@
+//! Pools of resources.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use bast::sync::{Pool, PoolError};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes numbered members and counts what becomes of them.
+#[derive(Default)]
+struct Counts {
+    made: AtomicUsize,
+    disposed: AtomicUsize,
+    in_use: AtomicUsize,
+    most: AtomicUsize,
+}
+
+fn counted(max: usize) -> (Arc<Counts>, Pool<usize, String>) {
+    let counts = Arc::new(Counts::default());
+    let (made, disposed) = (counts.clone(), counts.clone());
+    let pool = Pool::new(max, move || Ok(made.made.fetch_add(1, SeqCst))).dispose(move |_| {
+        disposed.disposed.fetch_add(1, SeqCst);
+    });
+    (counts, pool)
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        bast::sleep(Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn members_are_bounded_and_used_again() {
+    let (counts, pool) = counted(3);
+    bast::scope(|s| {
+        for _ in 0..50 {
+            s.spawn(|| {
+                for _ in 0..20 {
+                    pool.with(|_| {
+                        let now = counts.in_use.fetch_add(1, SeqCst) + 1;
+                        counts.most.fetch_max(now, SeqCst);
+                        bast::yield_now();
+                        counts.in_use.fetch_sub(1, SeqCst);
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    assert!(counts.most.load(SeqCst) <= 3);
+    assert!(counts.made.load(SeqCst) <= 3);
+    let status = pool.status();
+    assert_eq!((status.waiting, status.idle), (0, status.members));
+    drop(pool);
+    assert_eq!(counts.disposed.load(SeqCst), counts.made.load(SeqCst));
+}
+
+#[test]
+fn waiters_are_served_in_order() {
+    let (_, pool) = counted(1);
+    let order = std::sync::Mutex::new(Vec::new());
+    bast::scope(|s| {
+        let member = pool.get().unwrap();
+        for n in 0..10 {
+            let (pool, order) = (&pool, &order);
+            s.spawn(move || pool.with(|_| order.lock().unwrap().push(n)).unwrap());
+            until("waiting", || pool.status().waiting == n + 1);
+        }
+        drop(member);
+    });
+    assert_eq!(order.into_inner().unwrap(), (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_cannot_be_made_is_an_error_and_takes_no_place() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let pool = Pool::new(1, {
+        let broken = broken.clone();
+        move || if broken.load(SeqCst) { Err("no server") } else { Ok(7) }
+    });
+    for _ in 0..3 {
+        assert_eq!(pool.get().map(|m| *m).unwrap_err(), PoolError::Create("no server"));
+    }
+    let text = pool.get().map(|m| *m).unwrap_err().to_string();
+    assert!(text.contains("no server"), "{text}");
+    broken.store(false, SeqCst);
+    assert_eq!(*pool.get().unwrap(), 7);
+}
+
+#[test]
+fn a_failed_creation_passes_its_place_to_the_next() {
+    // Two wait; the one that holds the place fails to make a member again; both must get an answer.
+    let pool: Arc<Pool<(), &str>> = Arc::new(Pool::new(1, || {
+        bast::sleep(Duration::from_millis(2));
+        Err("never")
+    }));
+    let all: Vec<_> = (0..5)
+        .map(|_| {
+            let pool = pool.clone();
+            bast::spawn(move || pool.get().map(drop).unwrap_err())
+        })
+        .collect();
+    for fiber in all {
+        assert_eq!(fiber.join().unwrap(), PoolError::Create("never"));
+    }
+    assert_eq!(pool.status().members, 0);
+}
+
+#[test]
+fn dead_members_are_replaced() {
+    let (counts, pool) = counted(2);
+    let pool = pool.validate(|member| *member != 0);
+    assert_eq!(pool.with(|member| *member).unwrap(), 0, "new members are taken as they are");
+    assert_eq!(pool.with(|member| *member).unwrap(), 1);
+    assert_eq!(counts.disposed.load(SeqCst), 1);
+    let mut member = pool.get().unwrap();
+    member.fail();
+    drop(member);
+    assert_eq!(pool.with(|member| *member).unwrap(), 2);
+    assert_eq!(pool.status().members, 1);
+}
+
+#[test]
+fn after_a_panic_a_member_is_checked() {
+    for usable in [false, true] {
+        let (counts, pool) = counted(1);
+        let pool = Arc::new(pool.check(move |_| usable));
+        let fiber = bast::spawn({
+            let pool = pool.clone();
+            move || pool.with(|_| panic!("expected")).unwrap()
+        });
+        assert!(fiber.join().is_err());
+        assert_eq!(pool.with(|member| *member).unwrap(), usize::from(!usable));
+        assert_eq!(counts.disposed.load(SeqCst), usize::from(!usable));
+    }
+}
+
+#[test]
+fn cancelled_users_and_waiters_lose_nothing() {
+    let (counts, pool) = counted(2);
+    let pool = Arc::new(pool.check(|_| true));
+    for round in 0..200 {
+        let fibers: Vec<_> = (0..8)
+            .map(|_| {
+                let pool = pool.clone();
+                bast::spawn(move || pool.with(|_| bast::yield_now()).unwrap())
+            })
+            .collect();
+        for (n, fiber) in fibers.iter().enumerate() {
+            if (n + round) % 3 == 0 {
+                fiber.cancel();
+            }
+        }
+        for fiber in fibers {
+            let _ = fiber.join();
+        }
+    }
+    let status = pool.status();
+    assert_eq!((status.waiting, status.idle), (0, status.members));
+    assert!(status.members <= 2);
+    // Both places are still there.
+    let (a, b) = (pool.get().unwrap(), pool.get().unwrap());
+    assert_ne!(*a, *b);
+    drop((a, b));
+    drop(pool);
+    assert_eq!(counts.disposed.load(SeqCst), counts.made.load(SeqCst));
+}
+
+#[test]
+fn too_many_waiters_are_refused() {
+    let (_, pool) = counted(1);
+    let pool = pool.max_waiters(2);
+    bast::scope(|s| {
+        let member = pool.get().unwrap();
+        for _ in 0..2 {
+            s.spawn(|| pool.get().map(drop).unwrap());
+        }
+        until("waiting", || pool.status().waiting == 2);
+        assert_eq!(pool.get().map(drop).unwrap_err(), PoolError::Full);
+        drop(member);
+    });
+    assert!(pool.get().is_ok());
+}
+
+#[test]
+fn old_members_go_and_clear_takes_all() {
+    // In a fiber, so that there is one clock also on the simulator.
+    bast::spawn(|| {
+        let (counts, pool) = counted(3);
+        let pool = pool.idle_timeout(Duration::from_millis(10));
+        let members: Vec<_> = (0..3).map(|_| pool.get().unwrap()).collect();
+        drop(members);
+        assert_eq!(pool.status().idle, 3);
+        bast::sleep(Duration::from_millis(30));
+        pool.tidy();
+        assert_eq!((pool.status().idle, counts.disposed.load(SeqCst)), (0, 3));
+        let (one, two) = (pool.get().unwrap(), pool.get().unwrap());
+        drop(one);
+        pool.clear();
+        assert_eq!(counts.disposed.load(SeqCst), 4);
+        drop(two);
+        assert_eq!((pool.status().members, counts.disposed.load(SeqCst)), (0, 5));
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn fibers_and_threads_share_a_pool() {
+    let (counts, pool) = counted(4);
+    let seen = std::sync::Mutex::new(HashSet::new());
+    std::thread::scope(|s| {
+        for _ in 0..4 {
+            s.spawn(|| {
+                for _ in 0..100 {
+                    pool.with(|member| seen.lock().unwrap().insert(*member)).unwrap();
+                }
+            });
+        }
+        bast::scope(|s| {
+            for _ in 0..20 {
+                s.spawn(|| {
+                    for _ in 0..20 {
+                        pool.with(|_| bast::yield_now()).unwrap();
+                    }
+                });
+            }
+        });
+    });
+    assert!(counts.made.load(SeqCst) <= 4);
+    assert_eq!(pool.status().waiting, 0);
+}
+
+#[test]
+#[should_panic(expected = "a pool without members")]
+fn a_pool_of_nothing() {
+    let _ = Pool::new(0, || Ok::<_, ()>(()));
+}
