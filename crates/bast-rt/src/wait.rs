@@ -254,7 +254,9 @@ impl Wait<'_> {
             return Parked::TimedOut;
         }
         let first = self.deadline.into_iter().chain(requests.clock()).min();
-        parker.wait(first.map(|at| std::time::Duration::from_nanos(at - now)));
+        // A scope that has become due since it was looked at: look again at once.
+        let left = |at: u64| std::time::Duration::from_nanos(at.saturating_sub(now));
+        parker.wait(first.map(left));
         Parked::Look
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant as StdInstant};
 
-use bast_rt::{Instant, sleep, sleep_until, spawn, spawn_local, yield_now};
+use bast_rt::{Instant, sleep, sleep_until, spawn, spawn_local, timeout, yield_now};
 
 use crate::support::{Random, is_cancelled, runtime, scaled, tests, workers};
 
@@ -107,5 +107,13 @@ tests! {
             assert!(fiber.join().unwrap() >= Duration::from_millis(20));
             waker.join().unwrap();
         });
+    }
+
+    /// The time may be up between two looks at the clock.
+    fn timeouts_of_all_lengths_on_a_plain_thread() {
+        for n in 0..scaled(20_000) as u64 {
+            let late = timeout(Duration::from_nanos(n % 2000), || sleep(Duration::from_secs(1000)));
+            assert!(late.is_err());
+        }
     }
 }
