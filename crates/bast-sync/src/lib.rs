@@ -1,6 +1,7 @@
 //! What makes a fiber wait for a fiber: locks, channels, `MVar`, select, task groups.
 //!
-//! All of it is made of two parts: a short lock around the state of a primitive (`lock`), and one list of waiters with one protocol for waking them (`list`). Everything works from fibers, from plain threads
+//! All of it is made of two parts: a short lock around the state of a primitive (`lock`), and one list of
+//! waiters with one protocol for waking them (`list`). Everything works from fibers, from plain threads
 //! and between them; nothing here knows which of them calls.
 //!
 //! Reading order: `lock`, `list`, `gate` and `mutex` (the way in and out of a lock), `crowd` (waiters that are let go
