@@ -217,7 +217,7 @@ impl Wait<'_> {
     pub fn waiter(&self) -> Waiter {
         Waiter(match &self.who {
             Who::Fiber { header, .. } => parker::Waiter::Fiber(NonNull::from(*header)),
-            Who::Thread(parker) => parker::Waiter::Thread(NonNull::from(&**parker)),
+            Who::Thread(parker) => parker::Waiter::thread(parker),
         })
     }
 

@@ -34,6 +34,8 @@ mod rwlock;
 mod semaphore;
 #[allow(unsafe_code)]
 mod shim;
+#[cfg(all(test, not(loom)))]
+mod thread_tests;
 mod wait_group;
 
 pub use barrier::{Barrier, BarrierWaitResult};
