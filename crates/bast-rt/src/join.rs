@@ -260,7 +260,7 @@ pub(crate) fn me() -> Unparker {
         None => {
             let parker: Arc<_> = tls::parker();
             // SAFETY: `parker` is.
-            unsafe { Waiter::Thread(NonNull::from(&*parker)).retain() }
+            unsafe { Waiter::thread(&parker).retain() }
         }
     }
 }

@@ -165,6 +165,14 @@ pub(crate) enum Waiter {
 }
 
 impl Waiter {
+    /// A thread. The pointer is the Arc's own: one made from a reference may not be used to count.
+    pub(crate) fn thread(parker: &Arc<ThreadParker>) -> Waiter {
+        match NonNull::new(Arc::as_ptr(parker).cast_mut()) {
+            Some(parker) => Waiter::Thread(parker),
+            None => unreachable!("an Arc is somewhere"),
+        }
+    }
+
     /// Makes it owned.
     ///
     /// # Safety

@@ -231,10 +231,12 @@ pub(crate) fn wait_as<R>(
     };
     header.waiting.set(ptr::from_ref(reason).cast());
     let _done = Done(header);
-    let mut timer = Timer::new(deadline.unwrap_or(0), ptr::from_ref(header).cast());
-    let timer = NonNull::from(&mut timer);
-    // SAFETY: the timer is not moved or named again before the alarm goes.
-    let alarm = deadline.map(|_| unsafe { Alarm::arm(worker, timer) });
+    let mut timer = None;
+    let alarm = deadline.map(|at| {
+        let timer = timer.insert(Timer::new(at, ptr::from_ref(header).cast()));
+        // SAFETY: the timer is not moved or named again before the alarm goes.
+        unsafe { Alarm::arm(worker, NonNull::from(timer)) }
+    });
     body(&Wait { who: Who::Fiber { worker, header, alarm }, deadline })
 }
 
@@ -244,7 +246,7 @@ impl Wait<'_> {
     pub fn waiter(&self) -> Waiter {
         Waiter(match &self.who {
             Who::Fiber { header, .. } => parker::Waiter::Fiber(NonNull::from(*header)),
-            Who::Thread(parker, _) => parker::Waiter::Thread(NonNull::from(&**parker)),
+            Who::Thread(parker, _) => parker::Waiter::thread(parker),
         })
     }
 
@@ -302,23 +304,14 @@ pub fn id() -> u64 {
     }
 }
 
-/// The [`id`] and the [`place`] of the caller, for the price of one look-up.
+/// The [`id`] of the caller, and where it runs: the same place for two fibers of one worker, different ones for
+/// different threads. Never 0.
 #[inline]
 #[must_use]
 pub fn identity() -> (u64, usize) {
     match suspend::current() {
         Some((worker, header)) => (header.id, ptr::from_ref(worker).addr()),
-        None => (tls::thread_id(), place()),
-    }
-}
-
-/// Where the caller runs: the same for two fibers of one worker, different on different threads, never 0.
-#[inline]
-#[must_use]
-pub fn place() -> usize {
-    match tls::worker() {
-        Some(worker) => ptr::from_ref(worker).addr(),
-        None => ptr::from_ref(tls::requests()).addr(),
+        None => (tls::thread_id(), ptr::from_ref(tls::requests()).addr()),
     }
 }
 

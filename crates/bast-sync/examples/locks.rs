@@ -2,6 +2,7 @@
 //!
 //! * uncontended: a fiber with `bast_sync`, a thread with `std`, in turns
 //! * held across a yield by 1,000 fibers of one worker
+//!   (alone, for a profile: `locks yield`)
 //! * short sections on two workers (fibers), and on two threads (std)
 
 use std::hint::black_box;
@@ -15,6 +16,13 @@ const ROUNDS: u32 = 5_000_000;
 const FIBERS: u32 = 1000;
 
 fn main() {
+    if std::env::args().nth(1).is_some_and(|arg| arg == "yield") {
+        let one = Runtime::builder().workers(1).build().expect("a runtime");
+        for _ in 0..5 {
+            println!("across a yield, 1 worker  {:6.1} ns", across_a_yield(&one));
+        }
+        return;
+    }
     let one = Runtime::builder().workers(1).build().expect("a runtime");
     let two = Runtime::builder().workers(2).build().expect("a runtime");
 

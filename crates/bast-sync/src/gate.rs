@@ -154,42 +154,40 @@ impl<const ALL: usize> Gate<ALL> {
     }
 
     #[cold]
-    fn queue(
-        &self,
-        state: Guard<'_, State>,
+    fn queue<'a>(
+        &'a self,
+        mut state: Guard<'a, State>,
         units: usize,
         (id, place): (u64, usize),
         what: &'static str,
         deadline: Option<Instant>,
     ) -> Taken {
         // `u64::MAX` stands for any thread that is about to end.
-        let recursive = self.holder.load(Relaxed) == id && id != u64::MAX;
-        let look = ALL != 0 && state.place != place && state.waiters.is_empty();
-        drop(state);
-        assert!(!recursive, "{what}: the caller holds this lock already");
-        if look && self.look(units) && self.try_take(units) == Some(true) {
-            return Taken::Yes;
+        if self.holder.load(Relaxed) == id && id != u64::MAX {
+            drop(state);
+            panic!("{what}: the caller holds this lock already");
+        }
+        if ALL != 0 && state.place != place && state.waiters.is_empty() {
+            drop(state);
+            self.look(units);
+            state = self.state.lock();
+            if self.enter(&mut state, units, id, place) {
+                return Taken::Yes;
+            }
         }
         let reason = Reason::new(what, self).held_by(&self.holder);
         shim::wait(&reason, deadline, |wait| {
             let want = Want { units, id, place, refused: Cell::new(false) };
             let ticket = Ticket::new(wait.waiter(), false);
             let node = Node::new(&ticket, 0, (&raw const want).cast_mut().cast());
-            let mut state = self.state.lock();
-            if ALL == 0 && state.closed {
-                return Taken::Closed;
-            }
-            if self.enter(&mut state, units, id, place) {
-                return Taken::Yes;
-            }
             // SAFETY: below it is left only with the ticket done or the node removed.
             unsafe { state.waiters.push(&node) };
             drop(state);
             loop {
-                if ticket.done().is_some() {
-                    return if want.refused.get() { Taken::Closed } else { Taken::Yes };
-                }
                 let end = match wait.park() {
+                    _ if ticket.done().is_some() => {
+                        return if want.refused.get() { Taken::Closed } else { Taken::Yes };
+                    }
                     Parked::Look => {
                         if ALL != 0 && self.race(&node, &want) {
                             return Taken::Yes;
@@ -202,19 +200,20 @@ impl<const ALL: usize> Gate<ALL> {
                 if self.leave(&node) {
                     return Taken::No(end);
                 }
+                // Granted: the ticket was done before the lock was let go.
+                return if want.refused.get() { Taken::Closed } else { Taken::Yes };
             }
         })
     }
 
     /// Looks for a moment whether there are enough units.
-    fn look(&self, units: usize) -> bool {
+    fn look(&self, units: usize) {
         for _ in 0..LOOKS {
             if self.free.load(Relaxed) >= units {
-                return true;
+                return;
             }
             shim::spin_loop();
         }
-        false
     }
 
     /// The waiter was woken; if it was a nudge, does it get its units?
@@ -276,7 +275,8 @@ impl<const ALL: usize> Gate<ALL> {
     /// Gives units to those whose turn it is.
     #[cold]
     fn advance<'a>(&'a self, mut state: Guard<'a, State>) {
-        let here = shim::place();
+        // Guards do not move: who puts back all units has taken them here.
+        let here = state.place;
         loop {
             // SAFETY: the slot of a linked node is its waiter's `Want`, which is there as long as the node.
             let Some(want) = state.waiters.first().map(|n| unsafe { &*n.slot().cast::<Want>() })

@@ -1,10 +1,11 @@
 //! What makes a fiber wait for a fiber: locks, channels, `MVar`, select, task groups.
 //!
-//! All of it is made of two parts: a short lock around the state of a primitive (`lock`), and one list
-//! of waiters with one protocol for waking them (`list`). Everything works from fibers, from plain threads
+//! All of it is made of two parts: a short lock around the state of a primitive (`lock`), and one list of
+//! waiters with one protocol for waking them (`list`). Everything works from fibers, from plain threads
 //! and between them; nothing here knows which of them calls.
 //!
-//! Reading order: `lock`, `list`, `mutex` (the smallest user of both), then what you are interested in.
+//! Reading order: `lock`, `list`, `gate` and `mutex` (the way in and out of a lock), `crowd` (waiters that are let go
+//! at once), then what you are interested in.
 
 mod barrier;
 #[cfg(not(loom))]
@@ -61,6 +62,8 @@ pub mod select;
 mod semaphore;
 #[allow(unsafe_code)]
 mod shim;
+#[cfg(all(test, not(loom)))]
+mod thread_tests;
 #[cfg(not(loom))]
 mod token;
 mod wait_group;

@@ -92,6 +92,8 @@ impl Drop for Run<'_> {
     }
 }
 
+// As std's, it has no `Default`.
+#[allow(clippy::new_without_default)]
 impl Once {
     /// Same as [`std::sync::Once::new`].
     #[must_use]

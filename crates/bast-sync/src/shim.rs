@@ -9,7 +9,7 @@
 
 #[cfg(not(loom))]
 mod real {
-    pub(crate) use bast_rt::wait::{Waiter, Wake, identity, is_unwinding, place, wait};
+    pub(crate) use bast_rt::wait::{Waiter, Wake, identity, is_unwinding, wait};
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
     pub(crate) use std::thread::yield_now;
@@ -185,10 +185,6 @@ mod model {
         loom::thread::current().id().hash(&mut hasher);
         let id = hasher.finish() | 1;
         (id, id as usize)
-    }
-
-    pub(crate) fn place() -> usize {
-        identity().1
     }
 
     pub(crate) fn is_unwinding() -> bool {

@@ -106,13 +106,14 @@ tests! {
         let mutex = Arc::new(Mutex::new(0));
         let guard = mutex.lock().unwrap();
         let theirs = Arc::clone(&mutex);
+        let (late, was_late) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            assert!(timeout(SHORT, || drop(theirs.lock())).is_err());
-            assert!(timeout(LONG, || *theirs.lock().unwrap() += 1).is_ok());
+            late.send(timeout(SHORT, || drop(theirs.lock())).is_err()).unwrap();
+            timeout(LONG, || *theirs.lock().unwrap() += 1).is_ok()
         });
-        std::thread::sleep(4 * SHORT);
+        assert!(was_late.recv().unwrap());
         drop(guard);
-        thread.join().unwrap();
+        assert!(thread.join().unwrap());
         assert_eq!(*mutex.lock().unwrap(), 1);
     }
 

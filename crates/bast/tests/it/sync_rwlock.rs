@@ -130,6 +130,7 @@ twins! {
         assert!(lock.try_write().is_ok());
     }
 
+    #[allow(clippy::readonly_write_lock)]
     fn debug() {
         let lock = RwLock::new(7);
         assert_eq!(format!("{lock:?}"), "RwLock { data: 7, poisoned: false, .. }");
