@@ -27,10 +27,11 @@ use std::mem;
 use std::sync::Arc;
 
 use bast_rt::Instant;
-use bast_rt::wait::{Reason, Wake};
+use bast_rt::wait::Reason;
 
 use crate::list::{End, List, wait_in};
 use crate::lock::{Guard, Lock};
+use crate::shim::Wake;
 
 /// A queue with more room than this gives it back when it is not needed.
 const MUCH: usize = 1024;

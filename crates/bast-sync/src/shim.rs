@@ -1,5 +1,6 @@
 //! The atomics of `lock` and `list`, so that loom can take their place.
 
+pub(crate) use bast_rt::wait::{Waiter, Wake, wait};
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,

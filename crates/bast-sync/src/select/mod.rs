@@ -47,6 +47,7 @@
 mod arm;
 mod builder;
 mod channel;
+#[cfg(not(loom))]
 mod join;
 mod macros;
 mod time;
@@ -55,6 +56,7 @@ mod wait;
 pub use arm::{Arm, Event, Map, Place};
 pub use builder::Select;
 pub use channel::{Receiving, Recv, Send, SendFrom, Sending, recv, send, send_from};
+#[cfg(not(loom))]
 pub use join::{Join, Joinable, join};
 #[doc(hidden)]
 pub use macros::{now, wait};
