@@ -14,12 +14,6 @@ mod real {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
     pub(crate) use std::thread::yield_now;
 
-    /// Who waits, for `select`.
-    #[inline(always)]
-    pub(crate) fn waiter(wait: &bast_rt::wait::Wait<'_>) -> Waiter {
-        wait.waiter()
-    }
-
     #[inline(always)]
     pub(crate) fn ready(atomic: AtomicUsize) -> AtomicUsize {
         atomic
@@ -41,6 +35,7 @@ mod real {
     }
 }
 
+pub(crate) use bast_rt::wait::{Waiter, Wake, wait};
 #[cfg(loom)]
 mod model {
     use std::cell::UnsafeCell;
@@ -162,12 +157,6 @@ mod model {
             *woken = false;
             Parked::Look
         }
-    }
-
-    pub(crate) fn waiter(_: &bast_rt::wait::Wait<'_>) -> Waiter {
-        panic!(
-            "select waits by bast_rt also under loom: models drive tickets of several lists by hand"
-        )
     }
 
     pub(crate) fn wait<R>(

@@ -26,11 +26,11 @@
 use std::cell::UnsafeCell;
 
 use bast_rt::Instant;
-use bast_rt::wait::Waiter;
 
 use crate::list::{List, Node, Ticket};
+use crate::shim::Waiter;
 
-/// Something that a [`select`](crate::select) can wait for, without its type.
+/// Something that a [`select`](mod@crate::select) can wait for, without its type.
 ///
 /// This is how a primitive is made selectable; nobody outside this crate can do it. The smallest example
 /// is `select/channel.rs`: a receive.
@@ -48,6 +48,10 @@ pub trait Arm {
     unsafe fn enlist(&self, place: &Place<'_>) -> bool;
 
     /// Leaves the list, if it is in there. Afterwards nobody knows the arm's address.
+    ///
+    /// It may be enlisted again after that. In between it is in no list: what a primitive gives only to
+    /// those who wait at a certain moment, and leaves no trace of, the arm has to notice by other means (a
+    /// count of such moments, read when the arm is made).
     fn delist(&self);
 
     /// When it will complete by itself.
@@ -62,7 +66,7 @@ pub trait Arm {
     }
 }
 
-/// A way to wait for something in a [`select`](crate::select): a receive, a send, the end of a fiber, a moment.
+/// A way to wait for something in a [`select`](mod@crate::select): a receive, a send, the end of a fiber, a moment.
 ///
 /// An event is only a description until it is given to a `select`. If another arm of that is chosen the event
 /// is dropped and has had no effect.

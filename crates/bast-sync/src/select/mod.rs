@@ -54,6 +54,7 @@ mod arm;
 mod builder;
 mod cells;
 mod channel;
+#[cfg(not(loom))]
 mod join;
 mod macros;
 mod time;
@@ -67,6 +68,7 @@ pub use cells::{
     recv_once, take,
 };
 pub use channel::{Receiving, Recv, Send, SendFrom, Sending, recv, send, send_from};
+#[cfg(not(loom))]
 pub use join::{Join, Joinable, join};
 #[doc(hidden)]
 pub use macros::{now, wait};

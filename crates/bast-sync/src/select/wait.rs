@@ -1,12 +1,12 @@
 //! The waiter's side of `select`: see the head of the module above.
 
 use bast_rt::Instant;
-use bast_rt::wait::{self, Parked, Reason, Wait};
+use bast_rt::wait::{self, Parked, Reason};
 
 use super::arm::{Arm, Place};
 use crate::list::Ticket;
 use crate::pace;
-use crate::shim;
+use crate::shim::{self, Waiter};
 
 /// A set of arms.
 pub(super) trait Arms {
@@ -43,6 +43,9 @@ fn attempt<S: Arms + ?Sized>(set: &S, first: usize) -> Option<usize> {
 /// A number below `count` (above 0), and now and then the signal to pause.
 #[inline]
 fn first(count: usize) -> (usize, bool) {
+    if cfg!(loom) {
+        return (0, false);
+    }
     let turn = wait::turn();
     ((((turn >> 32) * count as u64) >> 32) as usize, turn.is_multiple_of(16))
 }
@@ -86,7 +89,7 @@ fn choose_later<S: Arms + ?Sized>(set: &S, deadline: Option<Instant>) -> Option<
         let at_latest = (0..set.count()).filter_map(|at| set.arm(at).deadline()).min();
         let at_latest = at_latest.into_iter().chain(deadline).min();
         let reason = Reason::new("select", &deadline);
-        match wait::wait(&reason, at_latest, |wait| wait_once(set, wait)) {
+        match shim::wait(&reason, at_latest, |w| wait_once(set, w.waiter(), || w.park())) {
             Outcome::Granted(arm) => return Some(arm),
             Outcome::Again => {}
             Outcome::TimedOut => {
@@ -125,8 +128,8 @@ impl<S: Arms + ?Sized> Drop for Enlisted<'_, S> {
     }
 }
 
-fn wait_once<S: Arms + ?Sized>(set: &S, wait: &Wait<'_>) -> Outcome {
-    let ticket = Ticket::new(shim::waiter(wait), true);
+fn wait_once<S: Arms + ?Sized>(set: &S, waiter: Waiter, park: impl Fn() -> Parked) -> Outcome {
+    let ticket = Ticket::new(waiter, true);
     // Goes before the ticket does, whatever happens.
     let mut enlisted = Enlisted { set, count: 0 };
     // Once the ticket is won nobody can grant anything to any arm.
@@ -135,7 +138,7 @@ fn wait_once<S: Arms + ?Sized>(set: &S, wait: &Wait<'_>) -> Outcome {
     };
     for at in 0..set.count() {
         enlisted.count = at + 1;
-        let place = Place { ticket: &ticket, waiter: wait.waiter(), arm: at };
+        let place = Place { ticket: &ticket, waiter, arm: at };
         // SAFETY: `set` is borrowed until this returns, and before that `enlisted` delists it.
         if !unsafe { set.arm(at).enlist(&place) } {
             return or_granted(Outcome::Again);
@@ -148,7 +151,7 @@ fn wait_once<S: Arms + ?Sized>(set: &S, wait: &Wait<'_>) -> Outcome {
         if (0..set.count()).any(|at| set.arm(at).check()) {
             return or_granted(Outcome::Again);
         }
-        match wait.park() {
+        match park() {
             Parked::Look => {}
             Parked::TimedOut => return or_granted(Outcome::TimedOut),
             Parked::Interrupted(interruption) => {
