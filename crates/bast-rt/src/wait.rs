@@ -253,8 +253,9 @@ impl Wait<'_> {
         if self.deadline.is_some_and(|at| at <= now) {
             return Parked::TimedOut;
         }
+        // A scope may have come due since `due_on_thread` looked at the clock.
         let first = self.deadline.into_iter().chain(requests.clock()).min();
-        parker.wait(first.map(|at| std::time::Duration::from_nanos(at - now)));
+        parker.wait(first.map(|at| std::time::Duration::from_nanos(at.saturating_sub(now))));
         Parked::Look
     }
 }
