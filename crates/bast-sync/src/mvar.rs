@@ -1,8 +1,16 @@
 //! `MVar`: Concurrent Haskell's box for one value. Its machinery is in `place`; here are its names.
 //!
-//! Across workers. Hand-off in strict order means that an operation that others wait for costs as much as
-//! it takes to make the next one run, and if that one lives on another worker, which has nothing else to do
-//! and sleeps, this is a system call and a thread's wake-up.
+//! Across workers. Hand-off in strict order means that an operation costs what it takes to make the next in the
+//! queue run. If that one lives on another worker, and all fibers there wait for the same box, its worker sleeps: two
+//! system calls and the waking of a thread for each hand-over. So it was a convoy: two fibers on two pinned workers
+//! that took and put in a loop needed 0.7 to 3 µs for each pair, one of them alone 17 ns.
+//!
+//! The order is kept, and the remedy is in the worker, which watches its inbox for a moment before it
+//! sleeps, if that has been of use (`bast-rt`'s `worker::linger`): 0.10 to 0.15 µs for the same, and a round trip
+//! of ping-pong across workers 0.64 µs instead of 6.4. Spinning in the waiter, which would know less (the queue's
+//! next may be any fiber of its worker), would hold up its neighbours. With many fibers on each worker a queue sorts itself:
+//! who puts and takes again goes to the end, behind those of his worker who came with him, so that the runs of
+//! one worker stay together and most hand-overs are local.
 
 use std::fmt;
 use std::time::Duration;

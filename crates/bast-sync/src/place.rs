@@ -25,10 +25,11 @@
 //! Acquire and Release order all of that. A waiter's slot is the granter's while it holds the lock
 //! (module `list`).
 
+mod arms;
+mod guards;
+
 use std::cell::UnsafeCell;
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::time::Duration;
 
@@ -38,8 +39,9 @@ use bast_rt::wait::Reason;
 use crate::list::{List, wait_in};
 use crate::lock::{Guard, Lock};
 use crate::pace::Pace;
-use crate::select::{Place as Arm, Seat};
 use crate::shim::Wake;
+
+pub(crate) use guards::{Lent, Shared};
 
 const LENT: usize = usize::MAX;
 
@@ -169,14 +171,13 @@ impl<T> Place<T> {
     fn pump<'a>(&'a self, mut state: Guard<'a, State>) {
         while state.can_step() {
             let wake = self.step(&mut state);
-            if !state.can_step() {
-                // Unlocked first: who is woken on another worker may need it at once.
-                drop(state);
-                drop(wake);
-                return;
-            }
+            let more = state.can_step();
+            // Unlocked first: who is woken on another worker may need it at once.
             drop(state);
             drop(wake);
+            if !more {
+                return;
+            }
             state = self.lock.lock();
         }
     }
@@ -341,7 +342,7 @@ impl<T> Place<T> {
             return self.wait_to_be_lent(state, what, deadline);
         }
         state.users = LENT;
-        Some(Lent { place: self, value: PhantomData })
+        Some(Lent::new(self))
     }
 
     #[inline(never)]
@@ -355,7 +356,7 @@ impl<T> Place<T> {
         let slot = (&raw mut claim).cast();
         wait_in(&self.lock, state, |s| &mut s.takers, slot, &self.reason(what), deadline)
             .granted()
-            .then(|| Lent { place: self, value: PhantomData })
+            .then(|| Lent::new(self))
     }
 
     /// Lets the caller read the value where it is; `None` if the deadline passed.
@@ -375,10 +376,10 @@ impl<T> Place<T> {
             let reason = self.reason(what);
             return wait_in(&self.lock, state, |s| &mut s.readers, slot, &reason, deadline)
                 .granted()
-                .then(|| Shared { place: self });
+                .then(|| Shared::new(self));
         }
         state.users += 1;
-        Some(Shared { place: self })
+        Some(Shared::new(self))
     }
 
     /// Lets the caller read the value, if it is there and not lent.
@@ -389,82 +390,8 @@ impl<T> Place<T> {
         let mut state = self.lock.lock();
         state.readable().then(|| {
             state.users += 1;
-            Shared { place: self }
+            Shared::new(self)
         })
-    }
-
-    /// The value, for somebody who is counted as a reader.
-    ///
-    /// # Safety
-    /// It is counted, and the guard now stands for it.
-    pub(crate) unsafe fn shared(&self) -> Shared<'_, T>
-    where
-        T: Sync,
-    {
-        Shared { place: self }
-    }
-
-    /// For `select`: joins the takers; false if the value can be taken now.
-    ///
-    /// # Safety
-    /// As [`Seat::take`], with `slot` a `Claim<T>`.
-    pub(crate) unsafe fn enlist_taker(&self, seat: &Seat, arm: &Arm<'_>, slot: *mut ()) -> bool {
-        let mut state = self.lock.lock();
-        let wait = !state.takeable();
-        if wait {
-            // SAFETY: the caller's promise.
-            unsafe { seat.take(&mut state.takers, arm, slot) };
-        }
-        wait
-    }
-
-    /// As `enlist_taker`, for readers.
-    ///
-    /// # Safety
-    /// As [`Seat::take`], with `slot` a `bool`.
-    pub(crate) unsafe fn enlist_reader(&self, seat: &Seat, arm: &Arm<'_>, slot: *mut ()) -> bool {
-        let mut state = self.lock.lock();
-        let wait = !state.readable();
-        if wait {
-            // SAFETY: the caller's promise.
-            unsafe { seat.take(&mut state.readers, arm, slot) };
-        }
-        wait
-    }
-
-    /// As `enlist_taker`, for putters.
-    ///
-    /// # Safety
-    /// As [`Seat::take`], with `slot` an `Option<T>` that holds the value.
-    pub(crate) unsafe fn enlist_putter(&self, seat: &Seat, arm: &Arm<'_>, slot: *mut ()) -> bool {
-        let mut state = self.lock.lock();
-        let wait = !state.puttable();
-        if wait {
-            // SAFETY: the caller's promise.
-            unsafe { seat.take(&mut state.putters, arm, slot) };
-        }
-        wait
-    }
-
-    pub(crate) fn delist_taker(&self, seat: &Seat) {
-        if seat.is_taken() {
-            // SAFETY: it was put into this list, if into any.
-            unsafe { seat.leave(&mut self.lock.lock().takers) };
-        }
-    }
-
-    pub(crate) fn delist_reader(&self, seat: &Seat) {
-        if seat.is_taken() {
-            // SAFETY: as above.
-            unsafe { seat.leave(&mut self.lock.lock().readers) };
-        }
-    }
-
-    pub(crate) fn delist_putter(&self, seat: &Seat) {
-        if seat.is_taken() {
-            // SAFETY: as above.
-            unsafe { seat.leave(&mut self.lock.lock().putters) };
-        }
     }
 
     /// Whether there is a value, be it lent or not.
@@ -495,63 +422,6 @@ impl<T> Drop for Place<T> {
         if let Some(value) = self.get_mut() {
             // SAFETY: full, and nobody looks again.
             unsafe { ptr::drop_in_place(value) };
-        }
-    }
-}
-
-/// The value, for one who may change it.
-pub(crate) struct Lent<'a, T> {
-    place: &'a Place<T>,
-    /// Sharing the guard shares the value.
-    value: PhantomData<&'a mut T>,
-}
-
-impl<T> Deref for Lent<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        // SAFETY: lent to this guard.
-        unsafe { (*self.place.value.get()).assume_init_ref() }
-    }
-}
-
-impl<T> DerefMut for Lent<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: lent to this guard.
-        unsafe { (*self.place.value.get()).assume_init_mut() }
-    }
-}
-
-impl<T> Drop for Lent<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        let mut state = self.place.lock.lock();
-        state.users = 0;
-        self.place.pump(state);
-    }
-}
-
-/// The value, for reading.
-pub(crate) struct Shared<'a, T: Sync> {
-    place: &'a Place<T>,
-}
-
-impl<T: Sync> Deref for Shared<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        // SAFETY: counted in `users`.
-        unsafe { (*self.place.value.get()).assume_init_ref() }
-    }
-}
-
-impl<T: Sync> Drop for Shared<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        let mut state = self.place.lock.lock();
-        state.users -= 1;
-        if state.users == 0 {
-            self.place.pump(state);
         }
     }
 }

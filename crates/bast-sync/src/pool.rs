@@ -23,6 +23,7 @@ use bast_rt::{Instant, mask};
 
 use crate::list::{self, List};
 use crate::lock::Lock;
+use crate::shim::Wake;
 
 /// A bounded set of members that are made when they are needed and used by one fiber at a time.
 ///
@@ -254,7 +255,7 @@ impl<T, E> Pool<T, E> {
     }
 
     /// Hands a member or a place to the first waiter; gives it back if nobody waits.
-    fn hand_over(state: &mut State<T>, grant: Grant<T>) -> (Option<wait::Wake>, Option<Grant<T>>) {
+    fn hand_over(state: &mut State<T>, grant: Grant<T>) -> (Option<Wake>, Option<Grant<T>>) {
         let mut grant = Some(grant);
         let wake = state.waiters.grant(|slot| {
             // SAFETY: waiters of this list have a slot for a grant (`take`), which is theirs to fill

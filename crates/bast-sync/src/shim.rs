@@ -35,7 +35,6 @@ mod real {
     }
 }
 
-pub(crate) use bast_rt::wait::{Waiter, Wake, wait};
 #[cfg(loom)]
 mod model {
     use std::cell::UnsafeCell;

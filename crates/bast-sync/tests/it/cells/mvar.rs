@@ -264,6 +264,19 @@ fn timeouts() {
 }
 
 #[test]
+fn a_timeout_that_runs_out_while_the_wait_begins() {
+    // A thread computes how long it is to sleep; nothing may be left of that.
+    everywhere(|| {
+        let mvar = MVar::<u8>::new_empty();
+        for nanos in 0..2000 {
+            let timeout = Duration::from_nanos(nanos);
+            assert!(bast_rt::timeout(timeout, || mvar.take()).is_err());
+            assert!(mvar.take_timeout(timeout).is_none());
+        }
+    });
+}
+
+#[test]
 fn a_value_goes_with_its_box() {
     let alive = Alive::default();
     drop(MVar::new(alive.token(1)));

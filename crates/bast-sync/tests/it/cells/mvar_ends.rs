@@ -120,7 +120,7 @@ fn a_loop_that_never_waits_can_be_cancelled_and_lets_others_run() {
                 let value = mvar.take();
                 mvar.put(value);
             },
-            |mvar| drop(mvar.read()),
+            |mvar| assert_eq!(mvar.read(), 1),
             |mvar| mvar.modify(|value| *value = 1),
         ];
         for body in loops {

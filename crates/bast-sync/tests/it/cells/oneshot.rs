@@ -27,9 +27,9 @@ fn the_value_arrives() {
         let (tx, rx) = oneshot::channel();
         let thread = thread::spawn(move || {
             thread::sleep(SHORT);
-            tx.send([7; 100])
+            tx.send([7; 20])
         });
-        assert_eq!(rx.recv(), Ok([7; 100]));
+        assert_eq!(rx.recv(), Ok([7; 20]));
         assert_eq!(thread.join().unwrap(), Ok(()));
     });
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::thread;
 
 use bast_sync::oneshot::RecvError;
-use bast_sync::select::{Select, after, changed, closed, put, read, recv_next, recv_once, take};
+use bast_sync::select::{Select, changed, closed, put, read, recv_next, recv_once, take};
 use bast_sync::{MVar, broadcast, oneshot, select, watch};
 
-use super::{Alive, LONG, SHORT, Token, cancel, everywhere, on_workers, settle};
+use super::{Alive, SHORT, Token, cancel, everywhere, on_workers, settle};
 
 #[test]
 fn what_is_there_is_chosen() {
@@ -80,7 +80,6 @@ fn what_comes_is_chosen() {
                 }
                 () = closed(&answer) => 4,
                 _ = recv_once(&mut quiet) => unreachable!(),
-                _ = after(LONG) => unreachable!(),
             };
             assert_eq!(chosen, at);
             actor.join().unwrap();
