@@ -227,7 +227,8 @@ unsafe fn take<F, T>(header: NonNull<Header>, to: *mut ()) {
     unsafe {
         let slot: *mut Slot<F, T> = slot::<F, T>(header);
         let Slot::Result(result) = slot.read() else {
-            unreachable!("a fiber that has ended with a handle alive has a result");
+            // Its reference is not given up then, so the record is never freed.
+            panic!("the fiber's result has been taken");
         };
         slot.write(Slot::Empty);
         to.cast::<thread::Result<T>>().write(result);

@@ -64,6 +64,46 @@ impl<T> JoinHandle<T> {
         self.header().lifecycle.is_done()
     }
 
+    /// The first half of a `join` that may be given up: the fiber will wake `waiter` when it ends. False if it has ended
+    /// already. For `select`.
+    ///
+    /// # Safety
+    /// Nobody else joins meanwhile, and the waiter stays where it is until [`withdraw`](JoinHandle::withdraw) has returned.
+    ///
+    /// # Panics
+    /// If a fiber joins itself.
+    pub unsafe fn announce(&self, waiter: wait::Waiter) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { announce(self.header(), waiter) }
+    }
+
+    /// Takes back what [`announce`](JoinHandle::announce) has said, if anything: afterwards the fiber knows the
+    /// waiter no more. A wake may still come.
+    pub fn withdraw(&self) {
+        // If the finisher has taken notice of us it will look at the waiter until DONE, which is about to come
+        // (module `lifecycle`).
+        if !self.header().lifecycle.unregister() {
+            while !self.is_finished() {
+                thread::yield_now();
+            }
+        }
+    }
+
+    /// What `join` would return; `None` if that would wait. To be had once: a `join` afterwards panics.
+    ///
+    /// # Panics
+    /// If it has been taken before.
+    pub fn take_result(&mut self) -> Option<thread::Result<T>> {
+        if !self.is_finished() {
+            return None;
+        }
+        // Taking the result gives up a reference, and the handle keeps its own.
+        self.header().lifecycle.retain();
+        // SAFETY: it is done, and the handle, which alone can ask for the result, is borrowed exclusively; if it
+        // has been taken this panics.
+        Some(unsafe { fiber::take_result(self.header) })
+    }
+
     /// The fiber.
     #[must_use]
     pub fn fiber(&self) -> Fiber {
@@ -92,21 +132,31 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
+/// Leaves the waiter for the finisher to find; false if the fiber has ended already.
+///
+/// # Safety
+/// Nobody else joins, and the waiter stays until it has been unregistered or the fiber is done.
+unsafe fn announce(target: &Header, waiter: wait::Waiter) -> bool {
+    assert!(
+        suspend::current().is_none_or(|(_, me)| !std::ptr::eq(target, me)),
+        "a fiber cannot join itself"
+    );
+    // SAFETY: nobody else joins, and without WAITER the cell is the joiner's, unless the fiber has ended:
+    // then it is nobody's.
+    unsafe { *target.waiter.get() = Some(waiter.0) };
+    target.lifecycle.register()
+}
+
 /// Waits until the fiber is done; raises if the caller is cancelled, unless it is done then.
 fn wait(target: &Header) {
     if target.lifecycle.is_done() {
         return;
     }
-    assert!(
-        suspend::current().is_none_or(|(_, me)| !std::ptr::eq(target, me)),
-        "a fiber cannot join itself"
-    );
     let holder = AtomicU64::new(target.id);
     let reason = Reason::new("JoinHandle::join", target).held_by(&holder);
     wait::wait(&reason, None, |wait| {
-        // SAFETY: nobody else joins, and without WAITER the cell is the joiner's.
-        unsafe { *target.waiter.get() = Some(wait.waiter().0) };
-        if !target.lifecycle.register() {
+        // SAFETY: the handle is consumed, so nobody else joins; this frame is not left before `unregister`, or DONE.
+        if !unsafe { announce(target, wait.waiter()) } {
             return;
         }
         while !target.lifecycle.is_done() {

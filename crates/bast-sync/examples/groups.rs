@@ -64,7 +64,7 @@ fn main() {
         (0..N).for_each(|i| drop(spawn(move || black_box(i)).join()));
     });
     report("an empty group", || {
-        (0..N).for_each(|_| assert!(group(|_| Ok::<_, Cancelled>(black_box(()))).is_ok()));
+        (0..N).for_each(|i| assert!(group(|_| Ok::<_, Cancelled>(black_box(i))).is_ok()));
     });
     report("join of two", || {
         (0..N).for_each(|i| assert_eq!(join(|| black_box(i), || black_box(i)), (i, i)));

@@ -9,6 +9,8 @@
 #[allow(unsafe_code)]
 mod breaker;
 #[allow(unsafe_code)]
+mod channel;
+#[allow(unsafe_code)]
 mod crew;
 #[allow(unsafe_code)]
 mod group;
@@ -16,7 +18,13 @@ mod group;
 mod list;
 #[allow(unsafe_code)]
 mod lock;
+pub mod mpmc;
+#[allow(unsafe_code)]
+pub mod mpsc;
+mod pace;
 mod par;
+#[allow(unsafe_code)]
+pub mod select;
 mod shim;
 mod token;
 

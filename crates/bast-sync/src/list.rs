@@ -129,6 +129,21 @@ impl List {
         self.first.is_null()
     }
 
+    /// Whether somebody waits who could be granted something, nodes of `mine` aside. Under the list's lock.
+    pub(crate) fn holds_other(&self, mine: &Ticket) -> bool {
+        let mut node = self.first;
+        // SAFETY: linked nodes are there, and their tickets.
+        while let Some(this) = unsafe { node.as_ref() } {
+            // SAFETY: as above.
+            let ticket = unsafe { this.ticket.as_ref() };
+            if !ptr::eq(ticket, mine) && ticket.state.load(Relaxed) == OPEN {
+                return true;
+            }
+            node = this.next.get();
+        }
+        false
+    }
+
     /// Adds a waiter at the end.
     ///
     /// # Safety

@@ -15,4 +15,8 @@ pub use fiber::{
     sleep_until, spawn, spawn_local, timeout, yield_now,
 };
 
+// The macro and the module of this name.
+#[doc(inline)]
+pub use bast_sync::select;
+
 pub use bast_rt::{DriverKind, Runtime, RuntimeBuilder, StackError, StackGuards, StillRunning};

@@ -3,3 +3,6 @@
 
 #[doc(no_inline)]
 pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
+
+#[doc(inline)]
+pub use bast_sync::{mpmc, mpsc};

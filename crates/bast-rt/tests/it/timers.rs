@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant as StdInstant};
 
-use bast_rt::{Instant, sleep, sleep_until, spawn, spawn_local, yield_now};
+use bast_rt::{Instant, mask, sleep, sleep_until, spawn, spawn_local, timeout, yield_now};
 
 use crate::support::{Random, is_cancelled, runtime, scaled, tests, workers};
 
@@ -107,5 +107,16 @@ tests! {
             assert!(fiber.join().unwrap() >= Duration::from_millis(20));
             waker.join().unwrap();
         });
+    }
+
+    fn timeouts_that_pass_while_a_thread_looks() {
+        // The clock goes on between the look at the scopes and the wait for the first of them.
+        for nanos in 0..20_000 {
+            let result = timeout(Duration::from_nanos(nanos % 500), || sleep(Duration::from_secs(60)));
+            assert!(result.is_err());
+        }
+        let begin = StdInstant::now();
+        let masked = timeout(Duration::ZERO, || mask(|| sleep(Duration::from_millis(5))));
+        assert!(masked.is_ok() && begin.elapsed() >= Duration::from_millis(5));
     }
 }

@@ -77,6 +77,7 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
 #[allow(unused_imports)]
 pub(crate) mod on_std {
     pub(crate) use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use std::sync::mpsc;
     pub(crate) use std::thread::{
         Builder, JoinHandle, ThreadId as Id, available_parallelism, current, park, park_timeout,
         scope, sleep, spawn, yield_now,
@@ -104,6 +105,7 @@ pub(crate) mod on_std {
 #[allow(unused_imports)]
 pub(crate) mod on_bast {
     pub(crate) use bast::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+    pub(crate) use bast::sync::mpsc;
     pub(crate) use bast::time::Instant;
     pub(crate) use bast::{
         Builder, FiberId as Id, JoinHandle, available_parallelism, current, park, park_timeout,

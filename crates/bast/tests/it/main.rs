@@ -11,6 +11,7 @@ mod net_only;
 mod ops;
 mod os;
 mod process;
+mod sync_mpsc;
 mod tcp;
 mod tcp_many;
 mod tcp_settings;
