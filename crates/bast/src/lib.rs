@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod fiber;
+pub mod group;
 pub mod io;
 pub mod net;
 #[allow(unsafe_code)]
@@ -14,6 +15,8 @@ pub use fiber::{
     available_parallelism, blocking, current, deadline, mask, park, park_timeout, scope, sleep,
     sleep_until, spawn, spawn_local, timeout, yield_now,
 };
+
+pub use group::{CancelToken, for_each_concurrent, group, join_all, par_map, race};
 
 // The macro and the module of this name.
 #[doc(inline)]
