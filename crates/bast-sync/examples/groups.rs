@@ -1,7 +1,7 @@
 //! What structured concurrency costs, beside plain fibers: nanoseconds per item on one worker, best of
 //! seven rounds.
 //!
-//! `cargo run --release -p bast-sync --example groups [WORKERS]`
+//! `cargo run --release -p bast-sync --example groups [WORKERS [PART_OF_A_NAME]]`
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -19,7 +19,11 @@ fn main() {
     let workers = std::env::args().nth(1).map_or(1, |n| n.parse().expect("a number of workers"));
     let runtime = Runtime::builder().workers(workers).build().expect("a runtime");
     println!("{workers} workers, {}; ns per item", runtime.driver_name());
+    let wanted = std::env::args().nth(2).unwrap_or_default();
     let report = |name: &str, f: fn()| {
+        if !name.contains(&wanted) {
+            return;
+        }
         let best = (0..7).map(|_| {
             runtime.run(move || {
                 let start = Instant::now();
@@ -64,7 +68,7 @@ fn main() {
         (0..N).for_each(|i| drop(spawn(move || black_box(i)).join()));
     });
     report("an empty group", || {
-        (0..N).for_each(|_| assert!(group(|_| Ok::<_, Cancelled>(black_box(()))).is_ok()));
+        (0..N).for_each(|i| assert!(group(|_| Ok::<_, Cancelled>(black_box(i))).is_ok()));
     });
     report("join of two", || {
         (0..N).for_each(|i| assert_eq!(join(|| black_box(i), || black_box(i)), (i, i)));

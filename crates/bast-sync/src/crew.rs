@@ -29,6 +29,9 @@ use bast_rt::{Builder, Cancelled, JoinHandle, mask};
 use crate::group::drop_quietly;
 use crate::lock::Lock;
 
+/// As many places are made at once, on an iterator's word that there will be more.
+pub(crate) const SOME: usize = 1 << 14;
+
 /// How a crew works.
 pub(crate) struct Plan<R> {
     /// For those who look.
@@ -52,7 +55,7 @@ struct Shared {
 
 struct State {
     /// Slots whose members have ended and have not been collected. Has room for all.
-    finished: Vec<usize>,
+    finished: Vec<u32>,
     decided: Option<usize>,
     /// The caller waits for this many ends, or a decision.
     wanted: Option<(usize, Waiter)>,
@@ -64,7 +67,7 @@ unsafe impl Send for State {}
 /// Tells of a member's end, whatever ends it.
 struct Seat {
     shared: NonNull<Shared>,
-    slot: usize,
+    slot: u32,
     decides: bool,
 }
 
@@ -83,7 +86,7 @@ impl Drop for Seat {
         let mut state = self.shared().state.lock();
         state.finished.push(self.slot);
         if self.decides && state.decided.is_none() {
-            state.decided = Some(self.slot);
+            state.decided = Some(self.slot as usize);
             self.shared().stopped.store(true, Relaxed);
         }
         let (ended, decided) = (state.finished.len(), state.decided.is_some());
@@ -102,11 +105,13 @@ struct Crew<'a, R> {
     plan: &'a Plan<R>,
     shared: &'a Shared,
     slots: Vec<Option<(usize, Handle<R>)>>,
-    free: Vec<usize>,
+    free: Vec<u32>,
     /// Handles in the slots.
     flying: usize,
+    /// How many slots `finished` has room for.
+    room: usize,
     /// The buffer that is exchanged for `finished`.
-    ended: Vec<usize>,
+    ended: Vec<u32>,
     /// Without unwinding: the caller was asked to end, and has told the members.
     told: bool,
 }
@@ -131,6 +136,7 @@ where
         slots: Vec::new(),
         free: Vec::new(),
         flying: 0,
+        room: 0,
         ended: Vec::new(),
         told: false,
     };
@@ -161,10 +167,13 @@ impl<R: Send> Crew<'_, R> {
     where
         J: FnOnce() -> R + Send,
     {
+        // Slots are numbered by 32 bits.
+        let limit = self.plan.limit.min(u32::MAX as usize);
+        self.slots.reserve(limit.min(jobs.size_hint().0).min(SOME));
         let mut exhausted = false;
         let mut index = 0;
         loop {
-            while !exhausted && self.flying < self.plan.limit {
+            while !exhausted && self.flying < limit {
                 if self.shared.stopped.load(Relaxed) {
                     return Ok(());
                 }
@@ -177,8 +186,9 @@ impl<R: Send> Crew<'_, R> {
             if self.flying == 0 {
                 return Ok(());
             }
-            self.wait(if exhausted && self.plan.batch { self.flying } else { 1 })?;
-            if !self.collect(&mut each) {
+            let all = exhausted && self.plan.batch;
+            self.wait(if all { self.flying } else { 1 })?;
+            if !self.collect(all, &mut each) {
                 return Ok(());
             }
         }
@@ -190,17 +200,10 @@ impl<R: Send> Crew<'_, R> {
     {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
-            let room = self.slots.len();
-            if room > self.ended.capacity() {
-                // `Seat` must not have to allocate, as it runs while the lock is held.
-                let mut larger = Vec::with_capacity(2 * room);
-                let mut state = self.shared.state.lock();
-                larger.append(&mut state.finished);
-                std::mem::swap(&mut larger, &mut state.finished);
-                drop(state);
-                self.ended.reserve(2 * room);
+            if self.slots.len() > self.room {
+                self.make_room();
             }
-            room - 1
+            (self.slots.len() - 1) as u32
         });
         let (shared, plan) = (NonNull::from(self.shared), self.plan);
         let mut seat = Seat { shared, slot, decides: plan.panics_decide };
@@ -222,8 +225,19 @@ impl<R: Send> Crew<'_, R> {
         if self.told {
             fiber.cancel();
         }
-        self.slots[slot] = Some((index, fiber));
+        self.slots[slot as usize] = Some((index, fiber));
         self.flying += 1;
+    }
+
+    /// `Seat` must not have to allocate, as it runs while the lock is held.
+    #[cold]
+    fn make_room(&mut self) {
+        self.room = (2 * self.slots.len()).max(64);
+        let mut larger = Vec::with_capacity(self.room);
+        let mut state = self.shared.state.lock();
+        larger.append(&mut state.finished);
+        std::mem::swap(&mut larger, &mut state.finished);
+        drop(state);
     }
 
     /// Waits for so many ends, or a decision.
@@ -250,26 +264,43 @@ impl<R: Send> Crew<'_, R> {
         })
     }
 
-    /// Gives what has ended to `each`. False if there has been a decision.
-    fn collect(&mut self, each: &mut impl FnMut(usize, thread::Result<R>)) -> bool {
+    /// Gives what has ended to `each`; `all`: everybody has, and nobody will be started. False if there has been
+    /// a decision.
+    fn collect(&mut self, all: bool, each: &mut impl FnMut(usize, thread::Result<R>)) -> bool {
+        if !all {
+            self.ended.reserve(self.slots.len());
+        }
         let mut state = self.shared.state.lock();
         if state.decided.is_some() {
             return false;
         }
         std::mem::swap(&mut state.finished, &mut self.ended);
+        self.room = state.finished.capacity();
         drop(state);
-        for slot in self.ended.drain(..) {
-            let Some((index, fiber)) = self.slots[slot].take() else { continue };
-            self.flying -= 1;
-            self.free.push(slot);
-            match join(fiber) {
-                Ok(Some(result)) => each(index, Ok(result)),
-                // Nobody was dismissed yet.
-                Ok(None) => {}
-                Err(payload) => each(index, Err(payload)),
+        if all {
+            for slot in 0..self.slots.len() {
+                self.give(slot, each);
             }
+            return true;
         }
+        for place in 0..self.ended.len() {
+            let slot = self.ended[place];
+            self.free.push(slot);
+            self.give(slot as usize, each);
+        }
+        self.ended.clear();
         true
+    }
+
+    fn give(&mut self, slot: usize, each: &mut impl FnMut(usize, thread::Result<R>)) {
+        let Some((index, fiber)) = self.slots[slot].take() else { return };
+        self.flying -= 1;
+        match join(fiber) {
+            Ok(Some(result)) => each(index, Ok(result)),
+            // Nobody was dismissed yet.
+            Ok(None) => {}
+            Err(payload) => each(index, Err(payload)),
+        }
     }
 
     /// Ends everybody, and returns the result that has decided.

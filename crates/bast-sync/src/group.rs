@@ -35,10 +35,15 @@ use crate::lock::Lock;
 
 type Payload = Box<dyn Any + Send>;
 
+/// Where nothing unwinds, whoever waits here has to look at the requests by himself.
+const ABORTS: bool = cfg!(not(panic = "unwind"));
+
 /// What does not depend on the type of the errors.
 struct Base {
     breaker: Breaker,
     count: Lock<Count>,
+    /// Who has called `group`, where that matters.
+    caller: u64,
 }
 
 struct Count {
@@ -85,11 +90,29 @@ impl Base {
                     }
                     Parked::Look | Parked::TimedOut => {}
                 }
-                if cfg!(not(panic = "unwind")) && wait::is_due() {
-                    self.breaker.trip();
-                }
+                self.pass_on();
             }
         })
+    }
+
+    /// Without unwinding: cancels the members if the caller of `group`, who calls this, is to end.
+    fn pass_on(&self) {
+        if ABORTS && self.caller == wait::id() && wait::is_due() {
+            self.breaker.trip();
+        }
+    }
+
+    /// Without unwinding: waits for the fiber to end, before it is joined.
+    fn attend<T>(&self, fiber: &JoinHandle<T>) {
+        wait::wait(&Reason::new("GroupJoinHandle::join", self), None, |wait| {
+            // SAFETY: the handle is to be joined afterwards; the waiter stays until the fiber is done.
+            if unsafe { fiber.announce(wait.waiter()) } {
+                while !fiber.is_finished() {
+                    self.pass_on();
+                    let _ = wait.park();
+                }
+            }
+        });
     }
 }
 
@@ -227,6 +250,7 @@ where
         base: Base {
             breaker: Breaker::new(),
             count: Lock::new(Count { left: 0, lost: false, owner: None }),
+            caller: if ABORTS { wait::id() } else { 0 },
         },
         failures: Lock::new(Failures { error: None, panic: None }),
         scope: PhantomData,
@@ -381,6 +405,9 @@ impl<T> GroupJoinHandle<'_, T> {
     /// # Cancellation
     /// As [`JoinHandle::join`]; the member stays in the group.
     pub fn join(self) -> Result<T, Cancelled> {
+        if ABORTS && let Some(fiber) = &self.fiber {
+            self.base.attend(fiber);
+        }
         if let Some(fiber) = self.fiber
             && let Ok(Ended { value: Some(value), .. }) = fiber.join()
         {

@@ -34,11 +34,11 @@ where
     R: Send,
 {
     check_limit(limit);
-    let items = items.into_iter();
-    let mut results = Vec::with_capacity(items.size_hint().0);
+    let jobs = jobs(items.into_iter(), &f);
+    let mut results = places(&jobs);
     let plan = Plan { batch: true, ..plan("par_map", limit) };
-    finish(crew::run(&plan, jobs(items, &f), in_order(&mut results)));
-    unwrap_all(results)
+    finish(crew::run(&plan, jobs, |index, result| put(&mut results, index, result.ok())));
+    whole(results)
 }
 
 /// As [`par_map`], but gives each result to `each`, on the calling fiber or thread, as it comes.
@@ -109,10 +109,11 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let mut results = Vec::new();
+    let closures = closures.into_iter();
+    let mut results = places(&closures);
     let plan = Plan { batch: true, panics_decide: false, ..plan("join_all", usize::MAX) };
-    crew::run(&plan, closures.into_iter(), in_order(&mut results));
-    results.into_iter().map(|result| result.expect("nothing decides")).collect()
+    crew::run(&plan, closures, |index, result| put(&mut results, index, Some(result)));
+    whole(results)
 }
 
 /// Runs each closure in a fiber of its own and returns their values in order. The first error cancels the others,
@@ -138,11 +139,15 @@ where
     T: Send,
     E: Send,
 {
-    let mut results = Vec::new();
+    let closures = closures.into_iter();
+    let mut results = places(&closures);
     let plan = Plan { batch: true, decides: Result::is_err, ..plan("try_join_all", usize::MAX) };
-    match finish(crew::run(&plan, closures.into_iter(), in_order(&mut results))) {
+    let decided = crew::run(&plan, closures, |index, result| {
+        put(&mut results, index, result.ok().and_then(Result::ok));
+    });
+    match finish(decided) {
         Some(Err(error)) => Err(error),
-        _ => unwrap_all(results).into_iter().collect(),
+        _ => Ok(whole(results)),
     }
 }
 
@@ -205,11 +210,15 @@ where
     T: Send,
     E: Send,
 {
-    let mut results = Vec::new();
+    let closures = closures.into_iter();
+    let mut errors = places(&closures);
     let plan = Plan { batch: true, decides: Result::is_ok, ..plan("race_ok", usize::MAX) };
-    match finish(crew::run(&plan, closures.into_iter(), in_order(&mut results))) {
+    let decided = crew::run(&plan, closures, |index, result| {
+        put(&mut errors, index, result.ok().and_then(Result::err));
+    });
+    match finish(decided) {
         Some(Ok(value)) => Ok(value),
-        _ => Err(unwrap_all(results).into_iter().filter_map(Result::err).collect()),
+        _ => Err(whole(errors)),
     }
 }
 
@@ -256,23 +265,27 @@ fn jobs<T, R, F: Fn(T) -> R + Sync>(
     items.map(move |item| move || f(item))
 }
 
-/// Puts each result in its place.
-fn in_order<R>(results: &mut Vec<Option<R>>) -> impl FnMut(usize, R) {
-    |index, result| {
-        if results.len() <= index {
-            results.resize_with(index + 1, || None);
-        }
-        results[index] = Some(result);
+/// Places for what the jobs return.
+fn places<R>(jobs: &impl Iterator) -> Vec<Option<R>> {
+    Vec::with_capacity(jobs.size_hint().0.min(crew::SOME))
+}
+
+fn put<R>(places: &mut Vec<Option<R>>, index: usize, result: Option<R>) {
+    if index == places.len() {
+        return places.push(result);
     }
+    if index > places.len() {
+        places.resize_with(index + 1, || None);
+    }
+    places[index] = result;
+}
+
+/// What is in the places, after everybody has ended without a decision: then none is empty.
+fn whole<R>(places: Vec<Option<R>>) -> Vec<R> {
+    places.into_iter().map(|result| result.expect("every job has its result")).collect()
 }
 
 /// The result that has decided, if one has.
 fn finish<R>(decided: Option<thread::Result<R>>) -> Option<R> {
     decided.map(|result| result.unwrap_or_else(|payload| wait::resume_unwind(payload)))
-}
-
-/// For plans in which a panic decides: who gets here has all results.
-fn unwrap_all<R>(results: Vec<Option<thread::Result<R>>>) -> Vec<R> {
-    let missing = "without a decision every job has its result";
-    results.into_iter().map(|result| finish(result).expect(missing)).collect()
 }

@@ -61,11 +61,13 @@ struct Parent {
     place: usize,
 }
 
-struct Family {
+/// See the head of this file.
+pub(crate) struct Family {
     closed: bool,
     children: Vec<Option<Weak<Node>>>,
     free: Vec<usize>,
-    waiters: List,
+    /// Who waits in `cancelled`.
+    pub(crate) waiters: List,
 }
 
 impl Node {
@@ -212,6 +214,10 @@ impl CancelToken {
             None,
         )
         .unless_interrupted();
+    }
+
+    pub(crate) fn family(&self) -> &Lock<Family> {
+        &self.node.family
     }
 
     /// A guard that cancels the token when it is dropped.

@@ -2,6 +2,7 @@
 
 pub mod fiber;
 pub mod fs;
+pub mod group;
 pub mod inspect;
 pub mod io;
 pub mod net;
@@ -17,6 +18,8 @@ pub use fiber::{
     available_parallelism, blocking, blocking_interruptible, current, deadline, mask, park,
     park_timeout, scope, sleep, sleep_until, spawn, spawn_local, timeout, yield_now,
 };
+
+pub use group::{CancelToken, for_each_concurrent, group, join_all, par_map, race};
 
 // The macro and the module of this name.
 #[doc(inline)]

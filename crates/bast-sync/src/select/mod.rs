@@ -16,6 +16,7 @@
 //! | [`changed(&mut rx)`](changed) | the `watch` has a new value, or is closed | as the receiver's `changed` |
 //! | [`join(&mut handle)`](join()) | the fiber has ended | as the handle's `join` |
 //! | [`after(duration)`](after), [`at(instant)`](at) | it is time | `()` |
+//! | [`cancelled(&token)`](cancelled) | the token has been cancelled | `()` |
 //! | `Option` of an event | that does; `None` never | what that does |
 //!
 //! If several can complete, they are chosen about equally often, so none starves another. What is chosen happens, and
@@ -58,6 +59,7 @@ mod channel;
 mod join;
 mod macros;
 mod time;
+mod token;
 mod wait;
 
 pub(crate) use arm::Seat;
@@ -73,3 +75,4 @@ pub use join::{Join, Joinable, join};
 #[doc(hidden)]
 pub use macros::{now, wait};
 pub use time::{After, At, after, at};
+pub use token::{WhenCancelled, cancelled};

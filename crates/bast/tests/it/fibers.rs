@@ -264,6 +264,77 @@ twins! {
         assert!(done.load(Ordering::Relaxed));
     }
 
+    fn a_scope_drops_results_before_it_returns() {
+        struct Count<'a>(&'a AtomicUsize);
+        impl Drop for Count<'_> {
+            fn drop(&mut self) {
+                std::thread::yield_now();
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let dropped = AtomicUsize::new(0);
+        for round in 1..=50 {
+            scope(|s| {
+                let early = s.spawn(|| Count(&dropped));
+                s.spawn(|| Count(&dropped));
+                let late = s.spawn(|| {
+                    yield_now();
+                    Count(&dropped)
+                });
+                drop(early);
+                yield_now();
+                drop(late);
+            });
+            assert_eq!(dropped.load(Ordering::Relaxed), 3 * round);
+        }
+    }
+
+    fn a_scoped_handle_goes_to_a_sibling() {
+        let text = String::from("borrowed");
+        let length = scope(|s| {
+            let first = s.spawn(|| &text[..3]);
+            let second = s.spawn(|| first.join().unwrap().len());
+            second.join().unwrap()
+        });
+        assert_eq!(length, 3);
+    }
+
+    fn a_scoped_handle_says_that_it_is_finished() {
+        let go = AtomicBool::new(false);
+        scope(|s| {
+            let other = s.spawn(|| {
+                while !go.load(Ordering::Acquire) {
+                    sleep(Duration::from_millis(1));
+                }
+            });
+            assert!(!other.is_finished());
+            go.store(true, Ordering::Release);
+            let start = Instant::now();
+            while !other.is_finished() {
+                assert!(start.elapsed() < LONG);
+                yield_now();
+            }
+            other.join().unwrap();
+        });
+    }
+
+    fn an_empty_scope_and_an_early_return() {
+        assert_eq!(scope(|_| 5), 5);
+        let done = AtomicUsize::new(0);
+        let run = |early: bool| -> Result<(), u8> {
+            scope(|s| {
+                s.spawn(|| done.fetch_add(1, Ordering::Relaxed));
+                if early {
+                    return Err(1);
+                }
+                s.spawn(|| done.fetch_add(10, Ordering::Relaxed));
+                Ok(())
+            })
+        };
+        assert_eq!((run(true), run(false)), (Err(1), Ok(())));
+        assert_eq!(done.load(Ordering::Relaxed), 12);
+    }
+
     fn a_scoped_builder() {
         let text = String::from("borrowed");
         scope(|s| {

@@ -26,7 +26,7 @@ fn tree(depth: usize, width: usize, live: &Live) -> Result<()> {
         for _ in 0..width {
             g.spawn(move || tree(depth - 1, width, live));
         }
-        if depth % 2 == 0 {
+        if depth.is_multiple_of(2) {
             hang();
         }
         Ok(())
@@ -124,7 +124,7 @@ everywhere! {
             ("join_all", 4, &|| drop(join_all((0..4).map(|_| || work())))),
             ("par_map", 5, &|| drop(par_map(0..5, 5, |_| work()))),
             ("limited", 2, &|| for_each_concurrent(0.., 2, |_| work())),
-            ("join", 2, &|| drop(join(work, work))),
+            ("join", 2, &|| assert_eq!(join(work, work), ((), ()))),
             ("nested", 12, &|| drop(par_map(0..3, 9, |_| drop(join_all((0..4).map(|_| || work())))))),
         ];
         for (name, count, way) in ways {

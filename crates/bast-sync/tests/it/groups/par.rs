@@ -47,8 +47,8 @@ everywhere! {
         assert_eq!(par_map(0..0, 1, |i| i), []);
         par_map_unordered(0..0, 1, |i| i, |_| unreachable!());
         for_each_concurrent(0..0, 1, |_| unreachable!());
-        assert!(join_all([|| 1; 0]).is_empty());
-        assert_eq!(try_join_all([|| Ok::<_, ()>(1); 0]), Ok(vec![]));
+        assert!(join_all((0..0).map(|i| move || i)).is_empty());
+        assert_eq!(try_join_all((0..0).map(|i| move || Ok::<_, ()>(i))), Ok(vec![]));
     }
 
     fn at_most_limit_at_a_time_and_never_further_ahead() {

@@ -37,8 +37,8 @@ everywhere! {
 
     fn of_one_and_of_none() {
         assert_eq!(race([|| { yield_now(); 5 }]), 5);
-        assert_eq!(message(&*panic_of(|| race([|| 1; 0]))), "race: nobody takes part");
-        assert_eq!(race_ok([|| Ok::<(), u8>(()); 0]), Err(vec![]));
+        assert_eq!(message(&*panic_of(|| race((0..0).map(|i| move || i)))), "race: nobody takes part");
+        assert_eq!(race_ok((0..0).map(|i| move || Ok::<u8, u8>(i))), Err(vec![]));
     }
 
     fn a_panic_is_no_way_to_lose() {
@@ -76,7 +76,8 @@ everywhere! {
         let won = race_ok((0..10).map(|i| { let live = &live; move || {
             let _live = live.enter();
             if i < 5 { return Err(i) }
-            sleep(Duration::from_millis(if i == 7 { 5 } else { 5000 }));
+            if i != 7 { hang() }
+            sleep(SHORT);
             Ok(i)
         }}));
         assert_eq!(won, Ok(7));

@@ -64,7 +64,7 @@ fn node(world: &World, seed: u64, depth: u32) -> Result<u64, Failed> {
         2 if random.below(4) == 0 => thunder(),
         3 => sleep(Duration::from_micros(random.below(200))),
         4 => world.tokens[random.below(4) as usize].cancel(),
-        0..=5 => {}
+        2 | 5 => {}
         6..=8 => {
             return group(|g| {
                 for i in 0..width {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use bast_rt::{Cancelled, mask, scope, sleep, spawn, timeout, yield_now};
-use bast_sync::CancelToken;
+use bast_sync::select::{after, cancelled, recv};
+use bast_sync::{CancelToken, mpsc, select};
 
 use super::support::{EVER, Live, OnDrop, everywhere, hang, is_cancelled, until};
 
@@ -253,6 +254,40 @@ everywhere! {
         }
         thread.join().unwrap();
         token.cancelled();
+    }
+
+    fn as_an_event() {
+        let (tx, rx) = mpsc::channel();
+        let token = CancelToken::new();
+        tx.send(1).unwrap();
+        assert!(select! { n = recv(&rx) => n == Ok(1), () = cancelled(&token) => false });
+        assert!(select! { () = cancelled(&token) => false, _ = after(SHORT) => true });
+        for round in 0..100 {
+            let parent = CancelToken::new();
+            let token = parent.child_token();
+            let waiters: Vec<_> = (0..3).map(|_| {
+                let token = token.clone();
+                spawn(move || select! {
+                    () = cancelled(&token) => 1,
+                    () = cancelled(&CancelToken::new()) => 2,
+                })
+            }).collect();
+            if round % 3 != 0 { yield_now() }
+            if round % 3 == 2 { sleep(Duration::from_micros(50)) }
+            parent.cancel();
+            for waiter in waiters {
+                assert_eq!(waiter.join().unwrap(), 1);
+            }
+        }
+        // Both may complete: none starves the other.
+        token.cancel();
+        let mut chosen = [0; 2];
+        for _ in 0..200 {
+            tx.send(2).unwrap();
+            let arm = select! { _ = recv(&rx) => 0, () = cancelled(&token) => 1 };
+            chosen[arm] += 1;
+        }
+        assert!(chosen.iter().all(|&count| count > 20), "{chosen:?}");
     }
 
     /// What is started inside with plain `spawn` is nobody's; a scope waits, as std's does.
