@@ -6,9 +6,8 @@
 //!   lock: the call is listed as running here
 //!   admit(): the signal is let in
 //!   call ◀──────────── EINTR ──────────────────── lock: listed? interrupt(thread)
-//!   shut(): the signal is blocked
 //!   lock: off the list; was it interrupted?
-//!   drain(): what is left of the signal is taken
+//!   drain(): then what is left of the signal is taken
 //!   the record goes back
 //! ```
 //!
@@ -24,8 +23,8 @@
 //!
 //! **No signal hits a later call of the same thread.** It is sent under the lock and to threads whose call is
 //! on the list. A thread takes its call off the list under the same lock, so whatever was sent has been
-//! *sent* by then, which for a thread-directed signal means that it is pending or has been handled. The
-//! thread has blocked it, and takes what is pending, before it goes on. In between calls it stays blocked.
+//! *sent* by then, which for a thread-directed signal means that it is pending or has been handled. Then it
+//! blocks the signal, takes what is pending, lets it in again, and only then goes on.
 //!
 //! Memory ordering: none of its own; all goes through the pool's mutex.
 
@@ -45,23 +44,20 @@ pub(crate) fn this_thread() -> Thread {
     Thread(unsafe { libc::pthread_self() })
 }
 
-/// Lets the signal in.
+/// Lets the signal in, whatever mask the thread was started with.
 pub(crate) fn admit() {
     mask(libc::SIG_UNBLOCK);
 }
 
-/// Keeps the signal out.
-pub(crate) fn shut() {
-    mask(libc::SIG_BLOCK);
-}
-
-/// Takes the signals that were sent to this thread and have not arrived, with the signal blocked.
+/// Takes the signals that were sent to this thread and have not arrived.
 pub(crate) fn drain() {
+    mask(libc::SIG_BLOCK);
     let set = set();
     let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a set and a time of ours; a null pointer where nothing is wanted.
     while unsafe { libc::sigtimedwait(&raw const set, ptr::null_mut(), &raw const now) } == SIGNAL {
     }
+    mask(libc::SIG_UNBLOCK);
 }
 
 /// Makes the system call that the thread is in, if it is in one that waits, fail with `EINTR`.

@@ -241,7 +241,6 @@ impl Shared {
         interrupt::admit();
         // SAFETY: io 1: the operation does not change.
         let outcome = unsafe { execute(&(*record.as_ptr()).op) };
-        interrupt::shut();
         let mut state = self.lock();
         let place = state.running.iter().position(|call| call.record == record);
         let interrupted = place.is_some_and(|place| state.running.swap_remove(place).interrupted);

@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p bast-rt --example micro [WORKERS]`
 
-use bast_rt::{Runtime, spawn, spawn_local, yield_now};
-use std::time::Instant;
+use bast_rt::{Runtime, spawn, spawn_local, timeout, yield_now};
+use std::time::{Duration, Instant};
 
 fn main() {
     let workers = std::env::args().nth(1).map_or(1, |n| n.parse().expect("a number of workers"));
@@ -52,6 +52,27 @@ fn main() {
                 }
             }
             start.elapsed().as_nanos() as f64 / (5 * N) as f64
+        })
+    });
+    report("timeout around what is ready", || {
+        runtime.run(|| {
+            const N: usize = 1_000_000;
+            let start = Instant::now();
+            for i in 0..N {
+                let patience = Duration::from_secs(60);
+                assert_eq!(timeout(patience, || std::hint::black_box(i)), Ok(i));
+            }
+            start.elapsed().as_nanos() as f64 / N as f64
+        })
+    });
+    report("a reading of the clock", || {
+        runtime.run(|| {
+            const N: usize = 1_000_000;
+            let start = Instant::now();
+            for _ in 0..N {
+                std::hint::black_box(bast_rt::Instant::now());
+            }
+            start.elapsed().as_nanos() as f64 / N as f64
         })
     });
     report("ping-pong by unpark and park, a round trip", || {

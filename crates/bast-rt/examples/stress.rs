@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use bast_io::{Half, Handle, Kind, SockAddr};
 use bast_rt::{
     Builder, Cancelled, DriverKind, Fiber, Runtime, current, ops, park, park_timeout, run_blocking,
-    scope, sleep, spawn, spawn_local, yield_now,
+    run_blocking_interruptible, scope, sleep, spawn, spawn_local, timeout, yield_now,
 };
 
 const HELP: &str = "stress [--seconds N] [--workers N] [--driver auto|uring|epoll|sim] [--seed N] \
@@ -88,6 +88,7 @@ fn main() -> ExitCode {
         running: (0..options.actors).map(|_| AtomicU32::new(0)).collect(),
         begin: Instant::now(),
         workers: options.workers,
+        simulated: options.driver == DriverKind::Sim,
         outside: outside(),
     });
     let actors: Vec<_> = (0..options.actors)
@@ -139,6 +140,7 @@ struct World {
     running: Vec<AtomicU32>,
     begin: Instant,
     workers: usize,
+    simulated: bool,
     outside: Vec<mpsc::Sender<Fiber>>,
 }
 
@@ -185,7 +187,7 @@ impl Random {
 
 type Scenario = fn(&World, &mut Random);
 
-const SCENARIOS: [(&str, Scenario); 11] = [
+const SCENARIOS: [(&str, Scenario); 13] = [
     ("unpark, ping-pong", ping_pong),
     ("unpark from plain threads", from_outside),
     ("unpark before, during, after", early_unpark),
@@ -197,6 +199,8 @@ const SCENARIOS: [(&str, Scenario); 11] = [
     ("sockets", sockets),
     ("receive timeouts", receive_timeouts),
     ("cancel", cancel),
+    ("nested timeouts", nested_timeouts),
+    ("interrupted calls", interrupted_calls),
 ];
 
 fn act(world: &World, index: usize, mut random: Random) -> [u64; SCENARIOS.len()] {
@@ -468,4 +472,52 @@ fn cancel(_: &World, random: &mut Random) {
     victim.cancel();
     let payload = victim.join().expect_err("it never returns by itself");
     assert!(payload.is::<Cancelled>(), "it ended otherwise");
+}
+
+/// Each level catches its own expiry; what is in between is dropped.
+fn nested_timeouts(_: &World, random: &mut Random) {
+    fn level(depth: usize, spans: &[Duration; 4], naps: &[Duration; 4], reached: &AtomicU32) {
+        reached.fetch_max(depth as u32 + 1, Relaxed);
+        if let Some(span) = spans.get(depth) {
+            let inner = timeout(*span, || level(depth + 1, spans, naps, reached));
+            assert!(inner.is_err() || reached.load(Relaxed) == spans.len() as u32 + 1);
+            match depth % 3 {
+                0 => sleep(naps[depth]),
+                1 => park_timeout(naps[depth]),
+                _ => (0..naps[depth].subsec_micros() % 8).for_each(|_| yield_now()),
+            }
+        } else {
+            sleep(naps[0]);
+        }
+    }
+    let mut times = || [0; 4].map(|_: u8| Duration::from_micros(random.below(400)));
+    let (spans, naps) = (times(), times());
+    let reached = AtomicU32::new(0);
+    level(0, &spans, &naps, &reached);
+    assert!(reached.load(Relaxed) >= 1);
+}
+
+/// A read from a pipe on the blocking pool, until its time is up or the byte comes, whichever is first: the
+/// byte is read once.
+fn interrupted_calls(world: &World, random: &mut Random) {
+    use std::io::{Read, Write};
+    if world.simulated {
+        return; // there a call holds up the whole world, and so whoever could end it
+    }
+    let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
+    let span = Duration::from_micros(random.below(500));
+    let delay = Duration::from_micros(random.below(500));
+    let sender = spawn(move || {
+        sleep(delay);
+        writer.write_all(b"x").expect("room in a pipe");
+        writer
+    });
+    let mut byte = [0];
+    let first = timeout(span, || run_blocking_interruptible(|| reader.read(&mut byte)));
+    let got = match first {
+        Ok(got) => got.expect("a pipe that works"),
+        Err(_) => run_blocking(|| reader.read(&mut byte)).expect("a pipe that works"),
+    };
+    assert_eq!((got, byte), (1, *b"x"));
+    drop(sender.join().expect("sender"));
 }

@@ -124,7 +124,9 @@ impl From<Elapsed> for std::io::Error {
 /// The kernel operation in flight is cancelled first and has ended when this returns; one that
 /// completed all the same gives `f` its result, and the next suspension point unwinds. `f` runs on the
 /// calling fiber; what it computes without suspending is not interrupted, and if it returns without
-/// having been, its result counts, however late. So `Duration::ZERO` lets `f` do what needs no wait.
+/// having been, its result counts, however late. So `Duration::ZERO` lets `f` do what needs no wait. (The
+/// worker looks at its clock between fibers: code that always finds what it needs may pass some tens
+/// of suspension points more before it is interrupted.)
 ///
 /// Timeouts nest, and each catches its own. Inside [`mask`](crate::mask), and in destructors while the
 /// fiber unwinds, none interrupts. Locks of bast held by `f` when it is interrupted are poisoned, as by a

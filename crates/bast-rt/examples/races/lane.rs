@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use bast_io::{Half, Handle, Kind, SockAddr, SockOpt};
-use bast_rt::{ops, spawn};
+use bast_rt::{DriverKind, ops, spawn};
 
 use crate::race::Random;
 
@@ -101,6 +101,8 @@ pub(crate) struct Lane {
     /// With a kernel.
     pub(crate) real: bool,
     pub(crate) workers: usize,
+    /// Whether results are thrown away now and then.
+    pub(crate) canary: bool,
     pub(crate) random: Random,
     pub(crate) stream: Way,
     /// A pipe; with no kernel another stream.
@@ -123,7 +125,8 @@ pub(crate) const FILE: u64 = 64 * 251;
 pub(crate) const MARKS: usize = 16;
 
 impl Lane {
-    pub(crate) fn new(real: bool, workers: usize, random: Random) -> Lane {
+    pub(crate) fn new(driver: DriverKind, workers: usize, random: Random) -> Lane {
+        let real = driver != DriverKind::Sim;
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
         // Each on an address of its own: one address would run out of ports.
@@ -143,7 +146,8 @@ impl Lane {
         let other = || if real { pipe() } else { connection(&listener, &address) };
         Lane {
             real,
-            workers,
+            workers: if real { workers } else { 1 },
+            canary: false,
             random,
             stream: Way::new(connection(&listener, &address), false),
             pipe: Way::new(other(), real),

@@ -33,8 +33,10 @@ use crate::race::Random;
 
 const HELP: &str =
     "races [--rounds N] [--driver uring|epoll|sim] [--op NAME] [--seed N] [--workers N]
+      [--canary yes]
 
-Races cancellation against completion. N rounds are shared by all operations and drivers.";
+Races cancellation against completion. N rounds are shared by all operations and drivers.
+The canary throws some results away, as a driver that loses them would: it has to be noticed.";
 /// No cell of the table takes a round longer than this, on however slow a machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Fibers that do rounds beside each other.
@@ -82,6 +84,7 @@ struct Options {
     op: Option<String>,
     seed: u64,
     workers: usize,
+    canary: bool,
 }
 
 fn options() -> Result<Options, String> {
@@ -92,6 +95,7 @@ fn options() -> Result<Options, String> {
         op: None,
         seed: clock.map_or(1, |time| u64::from(time.subsec_nanos()) | 1),
         workers: 2,
+        canary: false,
     };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -112,6 +116,7 @@ fn options() -> Result<Options, String> {
                 options.op = Some(value);
             }
             "--seed" => options.seed = value.parse().map_err(|e| bad(&e))?,
+            "--canary" => options.canary = value == "yes",
             "--workers" => options.workers = value.parse().map_err(|e| bad(&e))?,
             _ => return Err(format!("unknown option {arg}\n\n{HELP}")),
         }
@@ -153,8 +158,7 @@ fn run(options: &Options) -> Result<(), String> {
             let before = descriptors();
             let dog = Dog::new(format!("{name} on {driver:?}, seed {}", options.seed));
             let begin = Instant::now();
-            let seed = options.seed;
-            let counts = runtime.run(|| cell(&dog, name, round, rounds, seed, workers, driver));
+            let counts = runtime.run(|| cell(&dog, name, round, rounds, options, driver));
             let micros = begin.elapsed().as_secs_f64() * 1e6 / rounds as f64;
             let [completed, cancelled] = counts;
             println!(
@@ -180,19 +184,17 @@ fn cell(
     name: &str,
     round: Round,
     rounds: u64,
-    seed: u64,
-    workers: usize,
+    options: &Options,
     driver: DriverKind,
 ) -> [u64; 2] {
     let mut counts = [[0; 2]; LANES as usize];
     scope(|s| {
         for (index, counts) in (0..).zip(&mut counts) {
             s.spawn(move || {
-                let hash = name
-                    .bytes()
-                    .fold(seed, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-                let random = Random::new(hash.wrapping_add(index));
-                let mut lane = Lane::new(driver != DriverKind::Sim, workers, random);
+                let hash = |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
+                let seed = name.bytes().fold(options.seed, hash).wrapping_add(index);
+                let mut lane = Lane::new(driver, options.workers, Random::new(seed));
+                lane.canary = options.canary;
                 let share = rounds / LANES + u64::from(index < rounds % LANES);
                 for _ in 0..share {
                     counts[usize::from(!round(&mut lane))] += 1;

@@ -10,7 +10,7 @@ use bast_io::{Half, Handle, Kind, Op, SockAddr};
 use bast_rt::{ops, perform, run_blocking, run_blocking_interruptible};
 
 use crate::lane::{FILE, Lane, MARKS, reset, tcp};
-use crate::race::race;
+use crate::race::{PATIENCE, race};
 
 fn any() -> SockAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()
@@ -84,8 +84,8 @@ pub(crate) fn accept(lane: &mut Lane) -> bool {
         |lane| ops::connect(&ours, &lane.address, None).expect("connect"),
     );
     let completed = result.is_some();
-    let result = result.unwrap_or_else(|| ops::accept(&lane.listener, None));
-    let (server, from) = result.expect("accept");
+    let result = result.unwrap_or_else(|| ops::accept(&lane.listener, Some(PATIENCE)));
+    let (server, from) = result.expect("the connection was lost");
     assert_eq!(plain(&from), plain(&ops::local_addr(&client).expect("an address")));
     reset(&server);
     completed

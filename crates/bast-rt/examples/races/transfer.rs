@@ -4,10 +4,10 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use bast_io::{Handle, Interest};
-use bast_rt::ops;
+use bast_rt::{ops, timeout};
 
 use crate::lane::{FILE, Lane, MARKS, Way, byte};
-use crate::race::race;
+use crate::race::{PATIENCE, race};
 
 type Take = fn(&Handle, &mut [u8]) -> io::Result<usize>;
 type Put = fn(&Handle, &[u8]) -> io::Result<usize>;
@@ -76,7 +76,8 @@ fn supply(way: &mut Way, len: u64) {
 fn rest(way: &mut Way, take: Take) {
     while way.got < way.sent {
         let mut buf = [0; ROOM];
-        let got = take(&way.from, &mut buf).expect("a way that works");
+        let got = timeout(PATIENCE, || take(&way.from, &mut buf)).expect("a byte was lost");
+        let got = got.expect("a way that works");
         assert!(got > 0, "the end, and nobody has closed it");
         way.receive(&buf[..got]);
     }
