@@ -6,9 +6,11 @@
 
 mod blocking;
 mod cancel;
+mod dump;
 mod fibers;
 mod idle;
 mod leaks;
+mod metrics;
 mod overflow;
 mod parking;
 mod results;
@@ -19,3 +21,4 @@ mod sockets;
 mod support;
 mod timers;
 mod unwinding;
+mod watchdog;
