@@ -22,7 +22,8 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
         pong(&programs, driver).map_err(|e| format!("pong on {driver}: {e}"))?;
         echo(&programs, driver).map_err(|e| format!("echo on {driver}: {e}"))?;
     }
-    sleepers(&programs, 100_000)
+    sleepers(&programs, 100_000)?;
+    stuck(&programs, 100_000)
 }
 
 /// A server under test; killed if it is dropped before it has been stopped.
@@ -200,9 +201,50 @@ fn judge_sleepers(line: &str, count: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// The programs that go wrong on purpose: what bast says of each.
+fn stuck(programs: &Path, count: u64) -> Result<(), String> {
+    let run = |args: &str, deadlock: &str| {
+        Cmd::new(programs.join("stuck"))
+            .args(args)
+            .env("BAST_DEADLOCK", deadlock)
+            .limit(Duration::from_secs(120))
+            .run_and_read()
+    };
+    let output = run(&format!("dump {count}"), "auto")?;
+    judge_dump(output.lines().last().unwrap_or_default(), count)?;
+    // What these say goes to stderr, where a person sees it too; `examples/tests` judges it.
+    run("hog --hold 500", "auto")?;
+    run("deadlock --hold 1500", "force")?;
+    let output = run("metrics", "auto")?;
+    if !output.contains("1001 spawned, 1001 ended") {
+        return Err(format!("not the metrics of 1,001 fibers: {output:?}"));
+    }
+    Ok(())
+}
+
+/// `fibers=N dump_s=X text_KiB=Y`, in the time that the design allows.
+fn judge_dump(line: &str, count: u64) -> Result<(), String> {
+    let time = line.strip_prefix(&format!("fibers={count} dump_s=")).and_then(|rest| {
+        rest.split_once(" text_KiB=").and_then(|(time, _)| time.parse::<f64>().ok())
+    });
+    match time {
+        Some(time) if time < 2.0 => Ok(()),
+        Some(time) => Err(format!("{count} fibers took {time} s to dump; 2 s are allowed")),
+        None => Err(format!("not a last line of stuck: {line:?}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{judge_sleepers, number_before};
+    use super::{judge_dump, judge_sleepers, number_before};
+
+    #[test]
+    fn the_time_of_a_dump_is_judged() {
+        assert_eq!(judge_dump("fibers=10 dump_s=0.781 text_KiB=9.4", 10), Ok(()));
+        assert!(judge_dump("fibers=10 dump_s=2.001 text_KiB=9.4", 10).is_err());
+        assert!(judge_dump("fibers=11 dump_s=0.781 text_KiB=9.4", 10).is_err());
+        assert!(judge_dump("", 10).is_err());
+    }
 
     #[test]
     fn the_last_line_of_sleepers_is_judged() {

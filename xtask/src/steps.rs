@@ -55,7 +55,7 @@ pub(crate) const ALL: &[Step] = &[
     },
     Step {
         name: "examples",
-        about: "pong, echo, sleepers and no_unwind for real, in release mode",
+        about: "pong, echo, sleepers, stuck and no_unwind for real, in release mode",
         options: &[],
         run: examples::run,
     },

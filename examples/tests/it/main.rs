@@ -7,3 +7,4 @@ mod endings;
 mod limits;
 mod process;
 mod sleepers;
+mod stuck;

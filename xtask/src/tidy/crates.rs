@@ -22,7 +22,12 @@ pub(super) const CHECKS: &[Check] = &[Check {
 const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("bast-coro", &["corosensei", "libc", "windows-sys"], &[]),
     ("bast-io", &["io-uring", "libc", "windows-sys"], &["loom"]),
-    ("bast-rt", &["bast-coro", "bast-io", "crossbeam-deque", "tracing-core"], &["loom"]),
+    // backtrace: to walk stacks, and to name what is found, which takes a reader of debug information.
+    (
+        "bast-rt",
+        &["backtrace", "bast-coro", "bast-io", "crossbeam-deque", "tracing-core"],
+        &["loom"],
+    ),
     ("bast-sync", &["bast-rt"], &["loom"]),
     ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync"], &[]),
 ];

@@ -109,3 +109,65 @@ fn an_entry_that_unwinds_aborts() {
     let text = stderr(&output);
     assert!(text.contains("has unwound") || text.contains("cannot unwind"), "{text}");
 }
+
+/// What the visitor of a test found.
+#[derive(Default)]
+struct Visited {
+    count: u32,
+    sum: u64,
+    sp: usize,
+}
+
+unsafe fn visitor(arg: *mut ()) {
+    // SAFETY: the test passes a Visited that outlives the visit.
+    let visited = unsafe { &mut *arg.cast::<Visited>() };
+    // Use the stack and every register that the compiler likes.
+    let mut room = [0u64; 128];
+    for (at, place) in room.iter_mut().enumerate() {
+        *place = std::hint::black_box(at as u64 * 3);
+    }
+    visited.count += 1;
+    visited.sum = room.iter().sum();
+    visited.sp = room.as_ptr().addr();
+}
+
+unsafe fn keeps_much(suspender: &Suspender, arg: *mut ()) {
+    // SAFETY: as in `count_to_three`.
+    let cell = unsafe { &*arg.cast::<Cell<u32>>() };
+    let [mut a, mut b, mut c, mut d, mut e] = [1u32, 2, 3, 4, 5].map(std::hint::black_box);
+    for _ in 0..50 {
+        suspender.suspend();
+        (a, b, c, d, e) = (b + 1, c + 1, d + 1, e + 1, a + 1);
+    }
+    cell.set(a + b * 10 + c * 100 + d * 1000 + e * 10000);
+}
+
+#[test]
+fn a_visit_is_not_noticed() {
+    let mut pool = StackPool::new().unwrap();
+    let ends = [false, true].map(|visit| {
+        let cell = Cell::new(0);
+        // SAFETY: the cell outlives the context; one thread; no unwinding.
+        let context = unsafe { Context::new(pool.take().unwrap(), keeps_much, arg(&cell)) };
+        let mut visited = Visited::default();
+        let mut rounds = 0;
+        while !context.resume() {
+            rounds += 1;
+            if visit {
+                let sp = context.stack_pointer();
+                assert!(context.room_below(sp) > 100 << 10);
+                for _ in 0..3 {
+                    // SAFETY: suspended, on its thread; the visitor neither unwinds nor suspends.
+                    unsafe { context.visit(visitor, (&raw mut visited).cast()) };
+                }
+                let depth = context.room_below(std::ptr::without_provenance(visited.sp));
+                assert!((1..256 << 10).contains(&depth), "not on the context's stack");
+            }
+        }
+        assert_eq!(visited.count, if visit { 3 * rounds } else { 0 });
+        assert!(!visit || visited.sum == 3 * 127 * 64);
+        pool.give(context.into_stack());
+        cell.get()
+    });
+    assert_eq!(ends[0], ends[1]);
+}

@@ -177,6 +177,19 @@ fn signal_stacks_come_and_go() {
         assert!(has());
         drop(inner);
         assert!(has(), "the inner one found one and took none away");
+        let size = || {
+            // SAFETY: asks only.
+            unsafe {
+                let mut old: libc::stack_t = std::mem::zeroed();
+                assert_eq!(libc::sigaltstack(std::ptr::null(), &raw mut old), 0);
+                old.ss_size
+            }
+        };
+        let small = size();
+        let large = AltStack::at_least(2 * small).unwrap();
+        assert!(size() >= 2 * small);
+        drop(large);
+        assert_eq!(size(), small, "what was there before is back");
         drop(outer);
         assert_eq!(has(), before);
         std::ptr::null_mut()

@@ -64,9 +64,8 @@ impl Frame {
         match root.rsplit_once(" as ").map_or(root, |(_, root)| root) {
             "bast" | "bast_rt" | "bast_sync" | "bast_io" | "bast_coro" => Root::Bast,
             "std" | "core" | "alloc" | "backtrace" | "__rust_try" => Root::Std,
-            _ if name.starts_with("__libc") => Root::Std,
-            root if !name.contains("::") && root.contains("nanosleep") => Root::Std,
-            "syscall" | "_start" | "clone" | "clone3" | "start_thread" => Root::Std,
+            // A function of C: of the system, as a rule.
+            _ if !name.contains("::") => Root::Unknown,
             _ => Root::User,
         }
     }

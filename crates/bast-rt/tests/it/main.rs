@@ -6,6 +6,7 @@
 
 mod blocking;
 mod cancel;
+mod dump;
 mod fibers;
 mod hooks;
 mod idle;
@@ -13,6 +14,7 @@ mod interruptible;
 mod interrupts;
 mod leaks;
 mod locals;
+mod metrics;
 mod overflow;
 mod parking;
 mod results;
@@ -26,3 +28,4 @@ mod timers;
 #[cfg(feature = "tracing")]
 mod trace;
 mod unwinding;
+mod watchdog;

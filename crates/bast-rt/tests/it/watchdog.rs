@@ -1,0 +1,123 @@
+//! The watchdog: the right fiber, the right line, and silence otherwise. Each in a process of its own, whose
+//! stderr is read.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use bast_rt::{Builder, sleep};
+
+use crate::support::{builder, child, is_child, tests};
+
+/// A child that plays a test, and the lines of its stderr; killed when it is dropped.
+struct Play {
+    child: Child,
+    lines: Box<dyn Iterator<Item = String>>,
+}
+
+impl Play {
+    fn start(path: &'static str) -> Play {
+        let mut command = child(path);
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        Play { child, lines: Box::new(lines) }
+    }
+
+    /// The next line that contains `text`.
+    fn next(&mut self, text: &str) -> String {
+        let line = self.lines.find(|line| line.contains(text));
+        line.unwrap_or_else(|| panic!("the child has ended without saying {text:?}"))
+    }
+
+    /// The place behind the next `LINE=`.
+    fn place(&mut self) -> String {
+        let line = self.next("LINE=");
+        format!("it/watchdog.rs:{}", line.split_once("LINE=").unwrap().1)
+    }
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Longer than any test waits.
+const LONG: Duration = Duration::from_secs(200);
+
+tests! {
+    fn a_hog_is_reported_with_its_line() {
+        const PATH: &str = concat!(module_path!(), "::a_hog_is_reported_with_its_line");
+        if is_child(PATH) {
+            let runtime = builder(2).watchdog(Duration::from_millis(100)).build().unwrap();
+            let hog = runtime.spawn(|| {
+                Builder::new().name("greedy".into()).spawn(|| {
+                    let end = Instant::now() + LONG;
+                    eprintln!("LINE={}", line!() + 1);
+                    while Instant::now() < end {}
+                }).unwrap().join().unwrap();
+            });
+            return hog.join().unwrap();
+        }
+        let mut play = Play::start(PATH);
+        let place = play.place();
+        // More than once, as it goes on.
+        for _ in 0..2 {
+            let report = play.next("has held worker");
+            assert!(report.contains("'greedy'") && report.contains(&place), "{place}: {report}");
+            assert!(play.next("spawned at").contains("it/watchdog.rs:"));
+        }
+    }
+
+    fn calls_of_std_that_block_are_recognised() {
+        const PATH: &str = concat!(module_path!(), "::calls_of_std_that_block_are_recognised");
+        if is_child(PATH) {
+            let runtime = builder(2).watchdog(Duration::from_millis(100)).build().unwrap();
+            let mutex = std::sync::Mutex::new(());
+            let _held = mutex.lock().unwrap();
+            return bast_rt::scope(|scope| {
+                let first = scope.spawn(|| runtime.run(|| {
+                    eprintln!("LINE={}", line!() + 1);
+                    drop(mutex.lock().unwrap());
+                }));
+                let second = scope.spawn(|| runtime.run(|| std::thread::sleep(LONG)));
+                first.join().unwrap();
+                second.join().unwrap();
+            });
+        }
+        let mut play = Play::start(PATH);
+        let place = play.place();
+        let (mut lock, mut nap) = (false, false);
+        while !(lock && nap) {
+            let report = play.next("has held worker");
+            let advice = play.next("blocks the worker's thread");
+            if report.contains(&place) {
+                lock = true;
+                assert!(advice.contains("std::sync::Mutex ") && advice.contains("bast::sync::Mutex"));
+            } else {
+                nap = true;
+                assert!(advice.contains("std::thread::sleep ") && advice.contains("bast::sleep"));
+            }
+        }
+    }
+
+    fn waiting_is_no_hogging() {
+        const PATH: &str = concat!(module_path!(), "::waiting_is_no_hogging");
+        if is_child(PATH) {
+            let runtime = builder(2).watchdog(Duration::from_secs(1)).build().unwrap();
+            let fibers: Vec<_> = (0..10)
+                .map(|n| runtime.spawn(move || {
+                    let end = Instant::now() + Duration::from_secs(2);
+                    while Instant::now() < end {
+                        if n % 2 == 0 { bast_rt::yield_now() } else { sleep(Duration::from_millis(700)) }
+                    }
+                }))
+                .collect();
+            return fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        }
+        let output = child(PATH).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !text.contains("has held worker"), "{text}");
+    }
+}

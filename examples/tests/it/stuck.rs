@@ -1,0 +1,41 @@
+//! `stuck`: what it shows of bast.
+
+use std::process::{Command, Output};
+
+fn stuck(args: &[&str], deadlock: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stuck"));
+    command.args(args).env("BAST_DEADLOCK", deadlock).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn many_fibers_are_a_few_entries() {
+    let output = stuck(&["dump", "3000", "--workers", "2"], "auto");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert_eq!(said.matches("\n1,000 fibers: parked in park").count(), 3, "{said}");
+    assert!(said.contains("src/bin/stuck.rs:"), "{said}");
+    assert!(said.lines().last().unwrap().starts_with("fibers=3000 dump_s="), "{said}");
+}
+
+#[test]
+fn a_hog_that_sleeps_is_told_what_to_use() {
+    // Long enough for the names to be looked up on a busy machine.
+    let output = stuck(&["hog", "--sleep", "--hold", "8000"], "auto");
+    let said = text(&output.stderr);
+    assert!(said.contains("'hog' has held worker") && said.contains("use bast::sleep"), "{said}");
+}
+
+#[test]
+fn a_deadlock_reports_itself() {
+    let output = stuck(&["deadlock", "--hold", "8000"], "force");
+    let said = text(&output.stderr);
+    assert!(said.contains("'green' is blocked indefinitely on JoinHandle::join"), "{said}");
+    assert_eq!(said.matches("a cycle: ").count(), 1, "{said}");
+    // Its own thread, which ends it, might wake a fiber for all that bast knows.
+    let output = stuck(&["deadlock", "--hold", "1000"], "auto");
+    assert_eq!(text(&output.stderr), "");
+}
