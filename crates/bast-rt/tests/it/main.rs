@@ -11,6 +11,8 @@ mod hooks;
 mod idle;
 mod leaks;
 mod locals;
+#[cfg(not(feature = "sanitizer"))]
+mod neighbours;
 mod overflow;
 mod parking;
 mod results;
