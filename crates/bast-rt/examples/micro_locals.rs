@@ -1,4 +1,4 @@
-//! What fiber locals and switch hooks cost, in nanoseconds per operation on one worker, best of thirty
+//! What fiber locals, switch hooks and suspending while unwinding cost, in nanoseconds per operation on one worker, best of thirty
 //! rounds. Hooks stay, so that they are measured in the order in which they are added.
 //!
 //! `cargo run --release -p bast-rt --features tracing --example micro_locals`
@@ -40,6 +40,22 @@ fn main() {
         spawns(|| ())
     });
     report(&runtime, "yield of 100 fibers, no hook", || yields(|f| f()));
+    report(&runtime, "a yield while it unwinds", || {
+        struct Yields;
+        impl Drop for Yields {
+            fn drop(&mut self) {
+                (0..10_000).for_each(|_| yield_now());
+            }
+        }
+        let fiber = spawn_local(|| {
+            let _yields = Yields;
+            std::panic::resume_unwind(Box::new(()));
+        });
+        let result: std::thread::Result<()> = fiber.join();
+        assert!(result.is_err());
+        10_000
+    });
+    report(&runtime, "yield of 100 fibers, after some have unwound", || yields(|f| f()));
     hook::add(hook::cell("SCOPED", &SCOPED, std::ptr::null));
     report(&runtime, "yield of 100 fibers, a hook for a cell", || yields(|f| f()));
     #[cfg(feature = "tracing")]

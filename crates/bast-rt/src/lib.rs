@@ -33,6 +33,8 @@ mod loom_tests;
 #[allow(unsafe_code)]
 pub mod ops;
 #[allow(unsafe_code)]
+mod panics;
+#[allow(unsafe_code)]
 mod parker;
 #[allow(unsafe_code)]
 mod post;

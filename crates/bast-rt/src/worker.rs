@@ -481,15 +481,21 @@ impl Worker {
 
     #[inline(always)]
     fn switch(&self, header: &Header) {
-        let unwinding = self.is_unwinding(header);
-        if unwinding {
-            self.unwinding.suspend(header);
+        if self.is_unwinding(header) {
+            self.switch_unwinding(header);
+        } else {
+            // SAFETY: set before any code of the fiber ran; it lives on the fiber's stack.
+            unsafe { &*header.suspender.get() }.suspend();
         }
-        // SAFETY: set before any code of the fiber ran; it lives on the fiber's stack.
+    }
+
+    /// The neighbours are not to notice that this fiber unwinds.
+    #[cold]
+    fn switch_unwinding(&self, header: &Header) {
+        let panics = self.unwinding.suspend(header);
+        // SAFETY: as in `switch`.
         unsafe { &*header.suspender.get() }.suspend();
-        if unwinding {
-            self.unwinding.resume();
-        }
+        self.unwinding.resume(header, panics);
     }
 
     /// An operation has completed without a wait: after many of these others get a turn (rt 4).

@@ -15,6 +15,8 @@ mod interrupts;
 mod leaks;
 mod locals;
 mod metrics;
+#[cfg(not(feature = "sanitizer"))]
+mod neighbours;
 mod overflow;
 mod parking;
 mod results;

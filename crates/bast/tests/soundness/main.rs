@@ -13,6 +13,8 @@ mod kept;
 mod lazy_local;
 mod neighbours;
 mod scoped_local;
+#[cfg(not(feature = "sanitizer"))]
+mod unwinding;
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 

@@ -1,8 +1,7 @@
 //! What std says of the thread is said of all fibers of the worker. Safe, and sometimes surprising.
 
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Mutex, TryLockError};
 use std::thread;
 
 use crate::{one_worker, wait_for};
@@ -39,50 +38,5 @@ fn fibers_of_one_worker_are_one_thread() {
         let (a, b) = (a.join().unwrap(), b.join().unwrap());
         assert_eq!(a.0, b.0);
         assert_ne!(a.1, b.1);
-    });
-}
-
-/// Suspends in its destructor, and tells when it does.
-struct Slow {
-    inside: Arc<AtomicBool>,
-    go_on: Arc<AtomicBool>,
-}
-
-impl Drop for Slow {
-    fn drop(&mut self) {
-        self.inside.store(true, SeqCst);
-        wait_for(&self.go_on);
-    }
-}
-
-#[test]
-fn a_fiber_that_suspends_while_it_unwinds_seems_to_its_neighbours_to_be_theirs() {
-    one_worker().run(|| {
-        let (inside, go_on) = (Arc::default(), Arc::default());
-        let slow = Slow { inside: Arc::clone(&inside), go_on: Arc::clone(&go_on) };
-        let healthy = Arc::new(Mutex::new(()));
-        let neighbour = bast::spawn({
-            let (healthy, inside) = (Arc::clone(&healthy), Arc::clone(&inside));
-            move || {
-                let guard = healthy.lock().unwrap();
-                wait_for(&inside);
-                assert!(thread::panicking());
-                drop(guard);
-            }
-        });
-        let unwinding = bast::spawn(move || {
-            let _slow = slow;
-            resume_unwind(Box::new("by intent"));
-        });
-        neighbour.join().unwrap();
-        // Nobody panicked while holding it.
-        assert!(healthy.is_poisoned());
-
-        // The panic of a second fiber is no second panic of the first: no abort.
-        let other = bast::spawn(|| resume_unwind(Box::new("as well")));
-        assert!(other.join().is_err());
-        go_on.store(true, SeqCst);
-        assert!(unwinding.join().is_err());
-        assert!(!thread::panicking());
     });
 }
