@@ -65,6 +65,7 @@ impl Worker {
     }
 
     /// Whether a fiber lives here.
+    #[inline]
     pub(crate) fn is_home_of(&self, fiber: NonNull<Header>) -> bool {
         // SAFETY: the caller knows the fiber to be alive.
         ptr::eq(unsafe { fiber.as_ref() }.home.load(Relaxed), self.post)
