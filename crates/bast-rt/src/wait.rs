@@ -86,7 +86,7 @@ impl Waiter {
             && let Some(worker) = tls::worker()
             && worker.is_home_of(header)
         {
-            return Wake { who: Claimed::Here(header), local: PhantomData };
+            return Wake { who: Claimed::Here(worker, header), local: PhantomData };
         }
         // SAFETY: the caller's promise.
         Wake { who: Claimed::Away(unsafe { self.0.retain() }), local: PhantomData }
@@ -111,7 +111,8 @@ pub struct Wake {
 }
 
 enum Claimed {
-    Here(NonNull<Header>),
+    /// The worker is this thread's, on which the wake stays.
+    Here(&'static Worker, NonNull<Header>),
     Away(parker::Unparker),
 }
 
@@ -119,11 +120,7 @@ impl Drop for Wake {
     #[inline]
     fn drop(&mut self) {
         match &self.who {
-            Claimed::Here(header) => {
-                if let Some(worker) = tls::worker() {
-                    worker.wake(*header);
-                }
-            }
+            Claimed::Here(worker, header) => worker.wake(*header),
             Claimed::Away(unparker) => unparker.wake(),
         }
     }

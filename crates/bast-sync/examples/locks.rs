@@ -2,7 +2,7 @@
 //!
 //! * uncontended: a fiber with `bast_sync`, a thread with `std`, in turns
 //! * held across a yield by 1,000 fibers of one worker
-//!   (alone, for a profile: `locks yield`)
+//!   (alone, for a profile: `locks 1000`)
 //! * short sections on two workers (fibers), and on two threads (std)
 
 use std::hint::black_box;
@@ -16,10 +16,11 @@ const ROUNDS: u32 = 5_000_000;
 const FIBERS: u32 = 1000;
 
 fn main() {
-    if std::env::args().nth(1).is_some_and(|arg| arg == "yield") {
+    if let Some(fibers) = std::env::args().nth(1) {
+        let fibers = fibers.parse().expect("a number of fibers");
         let one = Runtime::builder().workers(1).build().expect("a runtime");
         for _ in 0..5 {
-            println!("across a yield, 1 worker  {:6.1} ns", across_a_yield(&one));
+            println!("across a yield, 1 worker  {:6.1} ns", across_a_yield(&one, fibers));
         }
         return;
     }
@@ -41,7 +42,7 @@ fn main() {
     );
 
     for (name, runtime) in [("1 worker ", &one), ("2 workers", &two)] {
-        println!("across a yield, {name} {:6.1} ns", across_a_yield(runtime));
+        println!("across a yield, {name} {:6.1} ns", across_a_yield(runtime, FIBERS));
     }
     for (name, runtime) in [("1 worker ", &one), ("2 workers", &two)] {
         for fibers in [2, 64] {
@@ -96,15 +97,15 @@ fn uncontended_read_std() -> f64 {
     per(start, ROUNDS)
 }
 
-fn across_a_yield(runtime: &Runtime) -> f64 {
-    const EACH: u32 = 1000;
+fn across_a_yield(runtime: &Runtime, fibers: u32) -> f64 {
+    let each = 1_000_000 / fibers;
     let mutex = Arc::new(Mutex::new(0_u64));
     let start = Instant::now();
-    let fibers: Vec<_> = (0..FIBERS)
+    let fibers: Vec<_> = (0..fibers)
         .map(|_| {
             let mutex = Arc::clone(&mutex);
             runtime.spawn(move || {
-                for _ in 0..EACH {
+                for _ in 0..each {
                     let mut guard = mutex.lock().expect("not poisoned");
                     *guard += 1;
                     bast_rt::yield_now();
@@ -113,7 +114,7 @@ fn across_a_yield(runtime: &Runtime) -> f64 {
         })
         .collect();
     fibers.into_iter().for_each(|fiber| fiber.join().expect("no panic"));
-    per(start, FIBERS * EACH)
+    per(start, 1_000_000)
 }
 
 fn short(runtime: &Runtime, fibers: u32) -> f64 {
