@@ -12,6 +12,8 @@ mod channel;
 mod list;
 #[allow(unsafe_code)]
 mod lock;
+#[cfg(all(test, loom))]
+mod loom_channels;
 pub mod mpmc;
 #[allow(unsafe_code)]
 pub mod mpsc;
