@@ -191,6 +191,35 @@ impl<T> ScopedJoinHandle<'_, T> {
         result.expect("a body that returned has left its result")
     }
 
+    /// As [`JoinHandle::announce`].
+    ///
+    /// # Safety
+    /// As there.
+    ///
+    /// # Panics
+    /// As there.
+    pub unsafe fn announce(&self, waiter: wait::Waiter) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.fiber.announce(waiter) }
+    }
+
+    /// As [`JoinHandle::withdraw`].
+    pub fn withdraw(&self) {
+        self.fiber.withdraw();
+    }
+
+    /// As [`JoinHandle::take_result`].
+    ///
+    /// # Panics
+    /// As there.
+    pub fn take_result(&mut self) -> Option<thread::Result<T>> {
+        Some(self.fiber.take_result()?.and_then(|()| {
+            // SAFETY: the fiber has ended, and the handle is borrowed exclusively.
+            let result = unsafe { &mut *self.packet.result.get() }.take();
+            result.expect("a body that returned has left its result")
+        }))
+    }
+
     /// Whether the fiber has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {

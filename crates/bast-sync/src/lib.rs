@@ -33,6 +33,8 @@ mod list;
 #[allow(unsafe_code)]
 mod lock;
 #[cfg(all(test, loom))]
+mod loom_channels;
+#[cfg(all(test, loom))]
 #[allow(unsafe_code)]
 mod loom_tests;
 pub mod mpmc;

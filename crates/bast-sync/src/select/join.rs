@@ -6,7 +6,8 @@
 
 use std::thread;
 
-use bast_rt::JoinHandle;
+use bast_rt::wait::Waiter;
+use bast_rt::{JoinHandle, ScopedJoinHandle};
 
 use super::arm::{Arm, Event, Place};
 
@@ -21,12 +22,18 @@ pub fn join<J: Joinable>(handle: &mut J) -> Join<'_, J> {
     Join { handle }
 }
 
-/// What can be joined: [`JoinHandle`].
+/// What can be joined: [`JoinHandle`] and [`ScopedJoinHandle`].
 pub trait Joinable: sealed::Sealed {
     /// What the fiber returns.
     type Value;
+    /// # Safety
+    /// As [`JoinHandle::announce`].
     #[doc(hidden)]
-    fn handle(&self) -> &JoinHandle<Self::Value>;
+    unsafe fn announce(&self, waiter: Waiter) -> bool;
+    #[doc(hidden)]
+    fn withdraw(&self);
+    #[doc(hidden)]
+    fn is_finished(&self) -> bool;
     #[doc(hidden)]
     fn take(&mut self) -> thread::Result<Self::Value>;
 }
@@ -34,19 +41,35 @@ pub trait Joinable: sealed::Sealed {
 mod sealed {
     pub trait Sealed {}
     impl<T> Sealed for bast_rt::JoinHandle<T> {}
+    impl<T> Sealed for bast_rt::ScopedJoinHandle<'_, T> {}
 }
 
-impl<T> Joinable for JoinHandle<T> {
-    type Value = T;
+macro_rules! joinable {
+    ($handle:ty) => {
+        impl<T> Joinable for $handle {
+            type Value = T;
 
-    fn handle(&self) -> &JoinHandle<T> {
-        self
-    }
+            unsafe fn announce(&self, waiter: Waiter) -> bool {
+                // SAFETY: the caller's promise.
+                unsafe { self.announce(waiter) }
+            }
 
-    fn take(&mut self) -> thread::Result<T> {
-        self.take_result().expect("chosen because it has ended")
-    }
+            fn withdraw(&self) {
+                self.withdraw();
+            }
+
+            fn is_finished(&self) -> bool {
+                self.is_finished()
+            }
+
+            fn take(&mut self) -> thread::Result<T> {
+                self.take_result().expect("chosen because it has ended")
+            }
+        }
+    };
 }
+joinable!(JoinHandle<T>);
+joinable!(ScopedJoinHandle<'_, T>);
 
 /// See [`join`].
 #[derive(Debug)]
@@ -62,15 +85,15 @@ impl<J: Joinable> Arm for Join<'_, J> {
     unsafe fn enlist(&self, place: &Place<'_>) -> bool {
         // SAFETY: the handle is borrowed for as long as the arm exists, so nobody else joins; the waiter does
         // not go before `delist` has returned.
-        unsafe { self.handle.handle().announce(place.waiter()) }
+        unsafe { self.handle.announce(place.waiter()) }
     }
 
     fn delist(&self) {
-        self.handle.handle().withdraw();
+        self.handle.withdraw();
     }
 
     fn check(&self) -> bool {
-        self.handle.handle().is_finished()
+        self.handle.is_finished()
     }
 }
 

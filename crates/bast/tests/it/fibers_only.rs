@@ -165,3 +165,24 @@ fn a_runtime_of_ones_own() {
     drop(runtime.spawn(bast::park));
     assert!(runtime.shutdown(Duration::from_secs(20)).is_ok());
 }
+
+#[test]
+fn select_by_the_face() {
+    use bast::select::{Select, after, join, recv};
+    use bast::sync::{mpmc, mpsc};
+    run(|| {
+        let (tx, rx) = mpsc::channel();
+        let (_quiet, never) = mpmc::sync_channel::<u8>(0);
+        let mut fiber = bast::spawn(move || tx.send(7).unwrap());
+        let got = bast::select! {
+            got = recv(&rx) => got.unwrap(),
+            _ = recv(&never) => unreachable!(),
+        };
+        assert_eq!(got, 7);
+        bast::select! {
+            ended = join(&mut fiber) => ended.unwrap(),
+            () = after(Duration::from_secs(1000)) => unreachable!(),
+        }
+        assert!(Select::new().on(recv(&rx), |got| got.is_err()).wait());
+    });
+}

@@ -223,6 +223,24 @@ fn joins() {
 }
 
 #[test]
+fn scoped_joins() {
+    on_both(|| {
+        let word = String::from("borrowed");
+        let length = bast_rt::scope(|s| {
+            let mut slow = s.spawn(|| bast_rt::sleep(SHORT));
+            let mut quick = s.spawn(|| word.len());
+            let length = select! { ended = join(&mut quick) => ended.unwrap() };
+            select! {
+                ended = join(&mut slow) => ended.unwrap(),
+                () = after(LONG) => unreachable!(),
+            }
+            length
+        });
+        assert_eq!(length, 8);
+    });
+}
+
+#[test]
 fn the_first_of_many_fibers() {
     on_both(|| {
         let alive = Alive::default();

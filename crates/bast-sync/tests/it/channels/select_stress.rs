@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use bast_rt::JoinHandle;
-use bast_sync::select::{Select, after, recv, send, send_from};
+use bast_sync::select::{Select, after, join, recv, send, send_from};
 use bast_sync::{mpmc, select};
 
-use super::{Alive, Random, Token, is_cancelled, on_fiber, on_thread};
+use super::{Alive, Random, Token, is_cancelled, on_both, on_fiber, on_thread, until};
 
 #[derive(Default)]
 struct Books {
@@ -179,4 +179,39 @@ fn cancelled_at_random() {
 #[test]
 fn fibers_and_threads() {
     on_thread(|| play(10, 4, 1, 200, seed()));
+}
+
+/// The end of a fiber races with the joiner's leaving, as its other arms are chosen: the result comes once.
+#[test]
+fn joins_race_with_timeouts() {
+    on_both(|| {
+        let alive = Alive::default();
+        let mut given_up = 0;
+        for round in 0..2000_u64 {
+            let mut random = Random(round * 77 + 1);
+            let (nap, token) = (random.below(40), alive.token(round));
+            let mut fiber = bast_rt::spawn(move || {
+                if nap % 4 != 0 {
+                    bast_rt::sleep(Duration::from_micros(nap));
+                }
+                token
+            });
+            loop {
+                let result = select! {
+                    ended = join(&mut fiber) => Some(ended.unwrap()),
+                    () = after(Duration::from_micros(1 + random.below(40))) => None,
+                };
+                match result {
+                    Some(token) => break assert_eq!(token.id, round),
+                    None if random.below(8) == 0 => break drop(fiber),
+                    None if random.below(8) == 0 => {
+                        break assert_eq!(fiber.join().unwrap().id, round);
+                    }
+                    None => given_up += 1,
+                }
+            }
+        }
+        assert!(given_up > 0);
+        until("those who were left alone have ended", || alive.count() == 0);
+    });
 }
