@@ -269,13 +269,15 @@ tests! {
                             sleep(LONG);
                         });
                         beyond.store(true, SeqCst);
+                        park();
                     }
                 });
                 yield_until("masked", || masked.load(SeqCst));
                 fiber.cancel();
                 go.store(true, SeqCst);
                 assert!(is_cancelled(&fiber.join()));
-                assert!(!beyond.load(SeqCst));
+                // (From another worker the request may still be under way when the mask ends.)
+                assert!(count == 2 || !beyond.load(SeqCst));
             });
         }
     }
