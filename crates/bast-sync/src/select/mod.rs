@@ -59,6 +59,7 @@ mod channel;
 mod join;
 mod macros;
 mod time;
+#[cfg(not(loom))]
 mod token;
 mod wait;
 
@@ -75,4 +76,5 @@ pub use join::{Join, Joinable, join};
 #[doc(hidden)]
 pub use macros::{now, wait};
 pub use time::{After, At, after, at};
+#[cfg(not(loom))]
 pub use token::{WhenCancelled, cancelled};
