@@ -275,7 +275,8 @@ impl<const ALL: usize> Gate<ALL> {
     /// Gives units to those whose turn it is.
     #[cold]
     fn advance<'a>(&'a self, mut state: Guard<'a, State>) {
-        // Guards do not move: who puts back all units has taken them here.
+        // Guards do not move: whoever puts back all units has taken them here. With many readers, or one who gives
+        // up, it is a guess, and decides no more than who is handed to and who is nudged.
         let here = state.place;
         loop {
             // SAFETY: the slot of a linked node is its waiter's `Want`, which is there as long as the node.

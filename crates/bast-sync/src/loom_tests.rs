@@ -4,6 +4,8 @@
 //!
 //! A lost wake shows as a deadlock, which loom reports. What a lock protects is a [`Place`], whose accesses
 //! loom compares. Each model uses its objects once before it starts threads (see `shim`).
+//! The models have been seen to fail, each with one of these faults: a waiter that gives up what it was granted; one
+//! that gives up and does not pass on its turn; a ticket that may be won twice; `Relaxed` in `settle`.
 
 use bast_rt::Instant;
 use bast_rt::wait::{Parked, Reason};
