@@ -1,4 +1,4 @@
-//! What the cells cost: `cargo run --release -p bast-sync --example cells`.
+//! What the cells cost: `cargo run --release -p bast-sync --example cells [words of the lines wanted]`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,8 +11,10 @@ fn best(mut f: impl FnMut() -> f64) -> f64 {
     (0..7).map(|_| f()).min_by(f64::total_cmp).unwrap_or(f64::NAN)
 }
 
-fn print(what: &str, ns: f64) {
-    println!("{what:56} {ns:10.1} ns");
+fn print(what: &str, run: impl FnMut() -> f64) {
+    if std::env::args().skip(1).all(|word| what.contains(&word)) {
+        println!("{what:56} {:10.1} ns", best(run));
+    }
 }
 
 fn timed(rounds: usize, f: impl FnOnce()) -> f64 {
@@ -127,19 +129,19 @@ fn main() -> std::io::Result<()> {
     let one = Runtime::builder().workers(1).build()?;
     let two = Runtime::builder().workers(2).build()?;
 
-    print("MVar take+put, alone", best(|| contended(&one, 1, 1, 2_000_000, false)));
+    print("MVar take+put, alone", || contended(&one, 1, 1, 2_000_000, false));
     for (runtime, workers) in [(&one, 1), (&two, 2)] {
         for (fibers, rounds) in [(2, 1_000_000), (10, 1_000_000), (100, 500_000), (1000, 500_000)] {
             for (held, how) in [(false, ""), (true, ", held over a yield")] {
-                let ns = best(|| contended(runtime, workers, fibers, rounds, held));
-                print(&format!("MVar take+put, {workers} workers, {fibers} fibers{how}"), ns);
+                let what = format!("MVar take+put, {workers} workers, {fibers} fibers{how}");
+                print(&what, || contended(runtime, workers, fibers, rounds, held));
             }
         }
     }
-    print("MVar ping-pong on one worker", best(|| ping_pong(&one, 0, 500_000)));
-    print("MVar ping-pong across two", best(|| ping_pong(&two, 1, 30_000)));
-    print("oneshot: made, sent, received", best(|| no_wait(&one, 2_000_000)));
-    print("oneshot: asked through an MVar, answered", best(|| answer(&one, 1_000_000, false)));
-    print("oneshot: spawn, answer", best(|| answer(&one, 1_000_000, true)));
+    print("MVar ping-pong on one worker", || ping_pong(&one, 0, 500_000));
+    print("MVar ping-pong across two", || ping_pong(&two, 1, 30_000));
+    print("oneshot: made, sent, received", || no_wait(&one, 2_000_000));
+    print("oneshot: asked through an MVar, answered", || answer(&one, 1_000_000, false));
+    print("oneshot: spawn, answer", || answer(&one, 1_000_000, true));
     Ok(())
 }

@@ -90,12 +90,14 @@ impl Worker {
             }
         }
         let end = self.driver().now() + MOMENT;
-        let came = loop {
+        let in_time = loop {
             if (0..LOOKS).any(|_| {
                 std::hint::spin_loop();
                 !self.post.inbox.is_empty()
             }) {
-                break true;
+                // Later than that the thread has been off its core, where perhaps the other side was
+                // meanwhile: this was no use.
+                break self.driver().now() < end;
             }
             if self.shared.any_fresh() {
                 return false;
@@ -105,9 +107,9 @@ impl Worker {
                 break false;
             }
         };
-        linger.learn(came);
-        linger.in_a_row.set(if came { linger.in_a_row.get() + 1 } else { 0 });
-        came
+        linger.learn(in_time);
+        linger.in_a_row.set(if in_time { linger.in_a_row.get() + 1 } else { 0 });
+        !self.post.inbox.is_empty()
     }
 }
 

@@ -176,11 +176,12 @@ fn while_it_is_modified_it_is_full_and_nobody_gets_at_it() {
     on_workers(1, || {
         let mvar = Arc::new(MVar::new(1));
         let order = Arc::new(Mutex::new(Vec::new()));
+        let go = Arc::new(MVar::new_empty());
         let modifier = {
-            let mvar = Arc::clone(&mvar);
+            let (mvar, go) = (Arc::clone(&mvar), Arc::clone(&go));
             bast_rt::spawn(move || {
                 mvar.modify(|value| {
-                    bast_rt::sleep(SHORT);
+                    go.take();
                     *value = 2;
                 });
             })
@@ -208,6 +209,7 @@ fn while_it_is_modified_it_is_full_and_nobody_gets_at_it() {
             spawn(MVar::take),
         ];
         assert!(order.lock().unwrap().is_empty());
+        go.put(());
         modifier.join().unwrap();
         waiters.into_iter().for_each(|fiber| fiber.join().unwrap());
         // The reader sees what the modifier left, the first taker takes that, then the putter's value moves
