@@ -47,7 +47,9 @@ fn node(world: &World, seed: u64, depth: u32) -> Result<u64, Failed> {
     let _inside = world.live.enter();
     world.nodes.fetch_add(1, SeqCst);
     let mut random = Random(seed | 1);
-    (0..5).for_each(|_| drop(random.below(2)));
+    for _ in 0..5 {
+        random.below(2);
+    }
     let _slow = (random.below(4) == 0).then(|| {
         OnDrop(|| {
             yield_now();
