@@ -312,8 +312,8 @@ pub fn identity() -> (u64, usize) {
     }
 }
 
-/// Whether the calling fiber unwinds. Same as [`std::thread::panicking`], which speaks of the thread and so of
-/// all its fibers. Unwinding by a cancellation or a timeout counts.
+/// Whether the calling fiber unwinds. Same as [`std::thread::panicking`], but right also in the rare case in which
+/// that speaks of a neighbour as well (module `unwinding`). Unwinding by a cancellation or a timeout counts.
 #[inline]
 #[must_use]
 pub fn is_unwinding() -> bool {
