@@ -329,7 +329,7 @@ fn ping_pong() {
             other.unpark();
             park();
             // Now and then as long as one look of the report.
-            if bast_rt::wait::random() % 4096 == 0 {
+            if bast_rt::wait::random().is_multiple_of(4096) {
                 sleep(Duration::from_millis(90));
             }
         }
