@@ -161,7 +161,9 @@ fn a_visit_is_not_noticed() {
                     unsafe { context.visit(visitor, (&raw mut visited).cast()) };
                 }
                 let depth = context.room_below(std::ptr::without_provenance(visited.sp));
-                assert!((1..256 << 10).contains(&depth), "not on the context's stack");
+                // AddressSanitizer keeps locals elsewhere.
+                let there = cfg!(feature = "sanitizer") || (1..256 << 10).contains(&depth);
+                assert!(there, "not on the context's stack");
             }
         }
         assert_eq!(visited.count, if visit { 3 * rounds } else { 0 });

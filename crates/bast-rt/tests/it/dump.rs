@@ -164,7 +164,7 @@ tests! {
                             park();
                             waker.join().unwrap();
                         }
-                        2 => assert!(spawn(|| panic_quietly()).join().is_err()),
+                        2 => assert!(spawn(panic_quietly).join().is_err()),
                         3 => assert_eq!(run_blocking(|| mine[7]), n),
                         _ => yield_now(),
                     }
@@ -278,7 +278,7 @@ fn panic_quietly() {
 
 #[test]
 fn handles_and_dumps_name_the_same_fiber() {
-    let fiber: Fiber = spawn(|| bast_rt::current()).join().unwrap();
+    let fiber: Fiber = spawn(bast_rt::current).join().unwrap();
     // It has ended: no dump has it.
     assert!(dump().fibers().all(|seen| seen.id() != fiber.id().as_u64()));
 }
