@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use crate::harness::{message, twins};
@@ -97,7 +96,7 @@ twins! {
 
     /// A destructor may use what is still there, and what has not been made; that is dropped as well.
     fn destructors_that_use_other_keys() {
-        static SAID: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+        static SAID: std::sync::Mutex<Vec<&str>> = std::sync::Mutex::new(Vec::new());
         struct Says(&'static str, fn());
         impl Drop for Says {
             fn drop(&mut self) {
