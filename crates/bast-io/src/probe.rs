@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   watcher: leaves a request where the hook will look
-//!     interrupt(thread) ──tgkill(SIGURG)──▶ handler, on that thread's alternate stack
+//!     interrupt(thread) ──tgkill(SIGVTALRM)▶ handler, on that thread's alternate stack
 //!                                              ╰─▶ hook(pc): a request for this thread? answer it
 //!                                                       │ no
 //!                                                       ▼
 //!                                            the handler that was there before, if any
 //! ```
 //!
-//! SIGURG, as in Go: its default is to be ignored, so a stray one harms nobody, and debuggers pass it on.
+//! SIGVTALRM: it has one use, the timers of `setitimer(ITIMER_VIRTUAL)`, which hardly anybody has today; whoever
+//! has one hears of it as before. Debuggers pass it on without stopping. (SIGURG interrupts blocking calls,
+//! module `interrupt`, which takes the opposite of `SA_RESTART`.)
 //! The hook runs in a signal handler: it may only do what is async-signal-safe. `SA_RESTART` lets the
 //! interrupted system call go on, `SA_ONSTACK` spares the stack of whatever the thread was running.
 //!
@@ -25,7 +27,7 @@ use std::sync::OnceLock;
 /// something to do: then nobody else hears of the signal.
 pub type Hook = fn(usize) -> bool;
 
-const SIGNAL: i32 = libc::SIGURG;
+const SIGNAL: i32 = libc::SIGVTALRM;
 
 struct Installed {
     hook: Hook,

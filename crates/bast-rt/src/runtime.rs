@@ -86,7 +86,7 @@ impl RuntimeBuilder {
     /// times … as long. Zero: no watchdog, which is the default. From the environment: `BAST_WATCHDOG=200ms`.
     ///
     /// A fiber that blocks its worker's thread in a call of std is told which of bast's to use instead. The
-    /// worker is interrupted by a signal (SIGURG) for the report, and not otherwise. What counts is
+    /// worker is interrupted by a signal (SIGVTALRM) for the report, and not otherwise. What counts is
     /// time, so a worker whose thread gets no processor may be reported, too.
     pub fn watchdog(mut self, limit: Duration) -> Self {
         self.settings.watchdog = Some(limit);

@@ -176,7 +176,7 @@ impl Dump {
 ///
 /// Each suspended fiber is resumed for a moment by its own worker only to take down its stack, and stays in
 /// the same suspension. The workers do nothing else meanwhile: some microseconds for each fiber. A worker that
-/// does not come back to its loop within a second is interrupted by a signal (SIGURG), and shown with the
+/// does not come back to its loop within a second is interrupted by a signal (SIGVTALRM), and shown with the
 /// fiber that holds it.
 ///
 /// Works from fibers and plain threads, several at a time. It takes some 3 KiB of each fiber's stack, and a
