@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread;
 
+use crate::cancel;
 use crate::fiber::{self, Header};
 use crate::parker::{Unparker, Waiter};
 use crate::remote;
-use crate::suspend;
+use crate::suspend::{self, Done};
 use crate::tls;
 use crate::wait::{self, Parked, Reason};
 use crate::worker::Worker;
@@ -153,15 +154,37 @@ fn wait(target: &Header) {
     let who = suspend::current();
     let holder = AtomicU64::new(target.id);
     let reason = Reason::new("JoinHandle::join", target).held_by(&holder);
-    wait::wait_as(who, &reason, None, |wait| {
-        // SAFETY: the handle is consumed, so nobody else joins; this frame is not left before `unregister`, or DONE.
-        if !unsafe { announce(target, who, wait.waiter()) } {
+    let Some((worker, me)) = who else { return wait_on_thread(target, &reason) };
+    // As `wait::wait_as`, by hand: that is 6 ns of the 50 that spawn and join take together.
+    me.waiting.set((&raw const reason).cast());
+    let _done = Done(me);
+    let waiter = wait::Waiter(Waiter::Fiber(NonNull::from(me)));
+    // SAFETY: the handle is consumed, so nobody else joins; this frame is not left before `unregister`, or DONE.
+    if !unsafe { announce(target, who, waiter) } {
+        return;
+    }
+    while !target.lifecycle.is_done() {
+        // Leave only if the finisher has not taken notice of us (module `lifecycle`).
+        if cancel::UNWINDS
+            && let Some(cause) = cancel::due(worker, me)
+            && target.lifecycle.unregister()
+        {
+            cancel::raise(&me.requests, cause);
+        }
+        worker.park(me);
+    }
+}
+
+#[cold]
+fn wait_on_thread(target: &Header, reason: &Reason<'_>) {
+    wait::wait_as(None, reason, None, |wait| {
+        // SAFETY: as in `wait`.
+        if !unsafe { announce(target, None, wait.waiter()) } {
             return;
         }
         while !target.lifecycle.is_done() {
             match wait.park() {
                 Parked::Look | Parked::TimedOut => {}
-                // Leave only if the finisher has not taken notice of us (module `lifecycle`).
                 Parked::Interrupted(interruption) if target.lifecycle.unregister() => {
                     interruption.raise()
                 }
