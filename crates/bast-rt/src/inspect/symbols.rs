@@ -52,10 +52,12 @@ impl Frame {
         })
     }
 
+    /// By the file first: with line tables only, the name of an inlined function lacks its crate.
     fn root(&self) -> Root {
-        if self.file.as_ref().is_some_and(|file| file.starts_with("/rustc/")) {
-            return Root::Std;
-        }
+        self.file.as_deref().and_then(root_of_file).unwrap_or_else(|| self.root_of_name())
+    }
+
+    fn root_of_name(&self) -> Root {
         let Some(name) = &self.name else { return Root::Unknown };
         let name = name.trim_start_matches(['<', '&', '*']);
         let name = name.strip_prefix("mut ").unwrap_or(name);
@@ -65,9 +67,35 @@ impl Frame {
             "bast" | "bast_rt" | "bast_sync" | "bast_io" | "bast_coro" => Root::Bast,
             "std" | "core" | "alloc" | "backtrace" | "__rust_try" => Root::Std,
             // A function of C: of the system, as a rule.
-            _ if !name.contains("::") => Root::Unknown,
+            _ if !name.contains("::") && !self.is_rust() => Root::Unknown,
             _ => Root::User,
         }
+    }
+
+    fn is_rust(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.ends_with(".rs"))
+    }
+}
+
+/// Whose code a file has, if its path tells: `…/bast-rt/src/worker.rs`, `…/bast-rt-0.1.0/src/worker.rs`.
+fn root_of_file(file: &str) -> Option<Root> {
+    if file.starts_with("/rustc/") || file.contains("/rustlib/src/") {
+        return Some(Root::Std);
+    }
+    let (dir, _) = file.split_once("/src/")?;
+    let package = dir.rsplit(['/', '\\']).next()?;
+    let is = |name: &str| {
+        package.strip_prefix(name).is_some_and(|rest| {
+            let mut rest = rest.chars();
+            rest.next().is_none_or(|c| c == '-') && rest.next().is_none_or(|c| c.is_ascii_digit())
+        })
+    };
+    if ["bast", "bast-rt", "bast-sync", "bast-io", "bast-coro"].into_iter().any(is) {
+        Some(Root::Bast)
+    } else if is("backtrace") {
+        Some(Root::Std)
+    } else {
+        None
     }
 }
 
@@ -151,18 +179,23 @@ fn look_up(ip: usize) -> Rc<[Frame]> {
     frames.into()
 }
 
+/// Whether it is the function at the outer end of each fiber.
+fn is_run(frame: &Frame) -> bool {
+    let Some(name) = &frame.name else { return false };
+    let in_its_file = || frame.file.as_ref().is_some_and(|file| file.ends_with("/fiber.rs"));
+    name.starts_with("bast_rt::fiber::run")
+        || (name.starts_with("run<") && frame.root() == Root::Bast && in_its_file())
+}
+
 /// Leaves out what called the fiber's code.
 fn cut_outer(frames: &mut Vec<Frame>) {
-    let is_run = |frame: &Frame| {
-        frame.name.as_ref().is_some_and(|name| name.starts_with("bast_rt::fiber::run"))
-    };
     let Some(run) = frames.iter().rposition(is_run) else { return };
     frames.truncate(run);
     let glue = |frame: &Frame| match frame.root() {
         Root::Std => true,
-        Root::Bast => frame.name.as_ref().is_some_and(|name| {
-            name.contains("{closure") || name.starts_with("bast_rt::fiber::run")
-        }),
+        Root::Bast => {
+            is_run(frame) || frame.name.as_ref().is_some_and(|name| name.contains("{closure"))
+        }
         Root::User | Root::Unknown => false,
     };
     while frames.len() > 1 && frames.last().is_some_and(glue) {
@@ -209,6 +242,22 @@ pub(super) fn blocking_call(frames: &[Frame]) -> Option<(&'static str, &'static 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn inlined_functions_are_known_by_their_file() {
+        let root = |name: &str, file: &str| {
+            Frame { name: Some(name.into()), file: Some(file.into()), line: Some(1), ip: 0 }.root()
+        };
+        let is = |found: Root, expected: Root| assert!(found == expected);
+        is(root("run<F, T>", "/home/me/bast/crates/bast-rt/src/fiber.rs"), Root::Bast);
+        is(root("{closure#0}", "/r/index.crates.io-6f17/bast-sync-0.1.0/src/mutex.rs"), Root::Bast);
+        is(root("spin", "/home/me/bast/examples/src/bin/stuck.rs"), Root::User);
+        is(root("serve", "/home/me/bastion/src/main.rs"), Root::User);
+        is(root("serve", "/home/me/bast-server/src/main.rs"), Root::User);
+        is(root("trace", "/r/index.crates.io-6f17/backtrace-0.3.77/src/lib.rs"), Root::Std);
+        is(root("call_once", "/rustc/59807/library/core/src/ops/function.rs"), Root::Std);
+        is(root("epoll_wait", "./misc/syscall.c"), Root::Unknown);
+    }
 
     fn frame(name: &str) -> Frame {
         Frame { name: Some(name.into()), file: None, line: Some(1), ip: 0 }
