@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use bast_sync::oneshot::RecvError;
-use bast_sync::select::{Select, changed, closed, put, read, recv_next, recv_once, take};
+use bast_sync::select::{Arm, Select, changed, closed, put, read, recv_next, recv_once, take};
 use bast_sync::{MVar, broadcast, oneshot, select, watch};
 
 use super::{Alive, SHORT, Token, cancel, everywhere, on_workers, settle};
@@ -220,4 +220,35 @@ fn as_many_as_there_are() {
         assert_eq!(sum, 200 * 199 / 2);
         thread.join().unwrap();
     });
+}
+
+/// `attempt` is public: a second one drops what the first has taken, whose destructor finds the event whole.
+#[test]
+fn a_destructor_that_tries_its_own_event() {
+    use std::cell::Cell;
+
+    thread_local! {
+        static EVENT: Cell<Option<&'static bast_sync::select::Take<'static, Again>>> = const { Cell::new(None) };
+        static DROPS: Cell<usize> = const { Cell::new(0) };
+    }
+    struct Again;
+    impl Drop for Again {
+        fn drop(&mut self) {
+            DROPS.set(DROPS.get() + 1);
+            if let Some(event) = EVENT.take() {
+                event.attempt();
+            }
+        }
+    }
+    let mvar: &'static MVar<Again> = Box::leak(Box::new(MVar::new(Again)));
+    let event: &'static _ = Box::leak(Box::new(take(mvar)));
+    assert!(event.attempt());
+    EVENT.set(Some(event));
+    let putter = thread::spawn(move || (0..2).for_each(|_| mvar.put(Again)));
+    while !event.attempt() {
+        thread::yield_now();
+    }
+    putter.join().unwrap();
+    // Three values; the last is with the event or in the place.
+    assert!(DROPS.get() <= 2, "a value was dropped twice");
 }
