@@ -225,30 +225,31 @@ fn as_many_as_there_are() {
 /// `attempt` is public: a second one drops what the first has taken, whose destructor finds the event whole.
 #[test]
 fn a_destructor_that_tries_its_own_event() {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
 
+    type Event = bast_sync::select::Take<'static, Again>;
     thread_local! {
-        static EVENT: Cell<Option<&'static bast_sync::select::Take<'static, Again>>> = const { Cell::new(None) };
-        static DROPS: Cell<usize> = const { Cell::new(0) };
+        static EVENT: Cell<Option<&'static Event>> = const { Cell::new(None) };
+        static DROPS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     }
-    struct Again;
+    struct Again(usize);
     impl Drop for Again {
         fn drop(&mut self) {
-            DROPS.set(DROPS.get() + 1);
+            DROPS.with_borrow_mut(|drops| drops.push(self.0));
             if let Some(event) = EVENT.take() {
-                event.attempt();
+                assert!(event.attempt());
             }
         }
     }
-    let mvar: &'static MVar<Again> = Box::leak(Box::new(MVar::new(Again)));
-    let event: &'static _ = Box::leak(Box::new(take(mvar)));
+    let mvar: &'static MVar<Again> = Box::leak(Box::new(MVar::new(Again(0))));
+    let event: &'static Event = Box::leak(Box::new(take(mvar)));
     assert!(event.attempt());
     EVENT.set(Some(event));
-    let putter = thread::spawn(move || (0..2).for_each(|_| mvar.put(Again)));
-    while !event.attempt() {
-        thread::yield_now();
-    }
+    mvar.put(Again(1));
+    let putter = thread::spawn(|| mvar.put(Again(2)));
+    // Until it waits.
+    thread::sleep(SHORT * 10);
+    assert!(event.attempt());
     putter.join().unwrap();
-    // Three values; the last is with the event or in the place.
-    assert!(DROPS.get() <= 2, "a value was dropped twice");
+    DROPS.with_borrow(|drops| assert_eq!(*drops, [0, 1]));
 }
