@@ -120,6 +120,14 @@ impl Requests {
         false
     }
 
+    /// What the scope raised has not ended it: it is due as before.
+    pub(crate) fn lower(&self, scope: *const Scope) {
+        if self.is_in(scope) {
+            // SAFETY: it is on the list, so its frame is there.
+            unsafe { &*scope }.raised.set(false);
+        }
+    }
+
     /// The request that is to be delivered first: the one that unwinds furthest.
     fn first(&self) -> Option<Cause> {
         if self.cancel.get() && !self.raised.get() {

@@ -30,6 +30,7 @@ use bast_io::Record;
 use crate::cancel::{self, Cancelled, Requests};
 use crate::hook;
 use crate::inbox::Node;
+use crate::interrupt;
 use crate::lifecycle::{Finish, Lifecycle};
 use crate::local::Locals;
 use crate::parker::Waiter;
@@ -260,7 +261,10 @@ unsafe fn take<F, T>(header: NonNull<Header>, to: *mut ()) {
     unsafe {
         let slot: *mut Slot<F, T> = slot::<F, T>(header);
         let Slot::Result(result) = slot.read() else {
-            // Its reference is not given up then, so the record is never freed.
+            // The reference goes in any case.
+            if header.as_ref().lifecycle.release() {
+                free::<F, T>(header);
+            }
             panic!("the fiber's result has been taken");
         };
         slot.write(Slot::Empty);
@@ -284,7 +288,7 @@ unsafe fn free<F, T>(header: NonNull<Header>) {
             // Nothing left whose destructor could panic.
             (&raw mut (*fiber.as_ptr()).header).drop_in_place();
         } else {
-            let _ = catch_unwind(AssertUnwindSafe(|| fiber.drop_in_place()));
+            interrupt::quietly(|| fiber.drop_in_place());
         }
         records::free(fiber);
     }
@@ -294,7 +298,7 @@ unsafe fn free<F, T>(header: NonNull<Header>) {
 /// ends here, as the worker must go on.
 fn drop_quietly<V>(value: V) {
     let value = ManuallyDrop::new(value);
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(ManuallyDrop::into_inner(value))));
+    interrupt::quietly(|| drop(ManuallyDrop::into_inner(value)));
 }
 
 /// Prepares a new fiber's stack to run it.

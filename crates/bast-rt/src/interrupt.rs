@@ -27,7 +27,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire};
 use std::time::Duration;
 
-use crate::cancel::{self, Requests};
+use crate::cancel::{self, Cancelled, Requests};
 use crate::suspend::{self, Alarm, after};
 use crate::time::Instant;
 use crate::tls;
@@ -217,4 +217,21 @@ fn run<R>(requests: &Requests, source: Source, f: impl FnOnce() -> R) -> Option<
         }
         Err(payload) => unwinding::pass_on(payload),
     }
+}
+
+/// Runs destructors of what nobody wants. A panic has been printed and ends here. A request that has unwound
+/// from a suspension point in there is due again afterwards: it was meant for whoever calls this.
+pub(crate) fn quietly(f: impl FnOnce()) {
+    let requests = cancel::mine();
+    let (raised, unwinding) = (requests.raised.get(), requests.unwinding.get());
+    let Err(payload) = catch_unwind(AssertUnwindSafe(f)) else { return };
+    requests.unwinding.set(unwinding);
+    if payload.is::<Cancelled>() {
+        requests.raised.set(raised);
+    } else if let Some(interrupted) = payload.downcast_ref::<Interrupted>() {
+        requests.lower(interrupted.scope);
+    }
+    requests.attention.set(true);
+    // Its own destructor may panic as well.
+    std::mem::forget(payload);
 }

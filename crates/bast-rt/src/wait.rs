@@ -380,6 +380,12 @@ pub fn resume_unwind(payload: Box<dyn std::any::Any + Send>) -> ! {
     crate::unwinding::pass_on(payload)
 }
 
+/// Drops what nobody wants. A panic of its destructor has been printed and ends here; a request that interrupted
+/// the destructor is due again afterwards.
+pub fn drop_quietly<T>(value: T) {
+    crate::interrupt::quietly(|| drop(value));
+}
+
 /// A number for fair choices: scale its upper half to the number of candidates. Successive numbers of a thread
 /// are spread more evenly than random ones would be, and the processor predicts branches that depend on them
 /// better. The lowest four bits count: they are all 0 in one call of 16.

@@ -73,8 +73,10 @@ impl Barrier {
         if state.count >= self.size {
             state.count = 0;
             state.generation += 1;
+            // Now: who comes after this unlocking is of the next round.
+            let now = state.waiters.now();
             drop(state);
-            Crowd::release(&self.state, |state| &mut state.waiters);
+            Crowd::release_until(&self.state, |state| &mut state.waiters, now);
             return BarrierWaitResult(true);
         }
         let generation = state.generation;

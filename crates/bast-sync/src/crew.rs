@@ -23,10 +23,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-use bast_rt::wait::{self, Interruption, Parked, Reason, Waiter};
+use bast_rt::wait::{self, Interruption, Parked, Reason, Waiter, drop_quietly};
 use bast_rt::{Builder, Cancelled, JoinHandle, mask};
 
-use crate::group::drop_quietly;
 use crate::lock::Lock;
 
 /// As many places are made at once, on an iterator's word that there will be more.

@@ -54,8 +54,18 @@ impl Crowd {
             if crowd.list.is_empty() {
                 return;
             }
-            crowd.next
+            crowd.now()
         };
+        Crowd::release_until(lock, pick, next);
+    }
+
+    /// Divides those who wait now from those who come later, for [`release_until`](Crowd::release_until).
+    pub(crate) fn now(&self) -> u64 {
+        self.next
+    }
+
+    /// Lets go of everybody who waited when `now` said `next`.
+    pub(crate) fn release_until<S>(lock: &Lock<S>, pick: impl Fn(&mut S) -> &mut Crowd, next: u64) {
         // SAFETY: the slots of this list are numbers that stay as long as their nodes (`wait`).
         let is_due = |slot: *mut ()| unsafe { *slot.cast::<u64>() } < next;
         grant_all(lock, |state| &mut pick(state).list, is_due);

@@ -27,7 +27,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-use bast_rt::wait::{self, Parked, Reason, Waiter};
+use bast_rt::wait::{self, Parked, Reason, Waiter, drop_quietly};
 use bast_rt::{Builder, Cancelled, Fiber, Interrupted, JoinHandle, mask};
 
 use crate::breaker::Breaker;
@@ -369,11 +369,6 @@ impl<'scope, E> Group<'scope, '_, E> {
         self.cancel();
         drop_quietly(late);
     }
-}
-
-/// A panic in a destructor of what nobody wants has been printed, and ends here.
-pub(crate) fn drop_quietly<T>(value: T) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }
 
 impl<E> fmt::Debug for Group<'_, '_, E> {

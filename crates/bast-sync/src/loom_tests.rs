@@ -447,6 +447,24 @@ fn loom_barrier() {
     });
 }
 
+/// More come than meet: who comes while the first two are let go waits for a fourth.
+#[test]
+fn loom_barrier_keeps_who_comes_for_the_next_round() {
+    loom::model(|| {
+        let shared = Arc::new((Barrier::new(2), AtomicUsize::new(0), AtomicUsize::new(0)));
+        let meet = |(barrier, come, gone): &(Barrier, AtomicUsize, AtomicUsize)| {
+            come.fetch_add(1, Relaxed);
+            barrier.wait();
+            let gone = gone.fetch_add(1, Relaxed) + 1;
+            assert!(gone <= come.load(Relaxed) / 2 * 2, "somebody went alone");
+        };
+        shared.0.touch();
+        let others = [spawn(&shared, meet), spawn(&shared, meet), spawn(&shared, meet)];
+        meet(&shared);
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
 #[test]
 fn loom_notify() {
     loom::model(|| {

@@ -377,3 +377,91 @@ tests! {
         }
     }
 }
+
+/// Cancels whoever drops it, in whom it then suspends.
+struct Slow;
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        bast_rt::current().cancel();
+        yield_now();
+    }
+}
+
+/// The destructor of a result that nobody wants is interrupted; the request is for whoever drops the handle.
+#[test]
+fn a_request_during_the_drop_of_a_result_is_not_lost() {
+    let runtime = workers(1);
+    for scoped in [false, true] {
+        let fiber = runtime.spawn(move || {
+            if scoped {
+                scope(|s| {
+                    let child = s.spawn(|| Slow);
+                    while !child.is_finished() {
+                        yield_now();
+                    }
+                });
+            } else {
+                let child = spawn(|| Slow);
+                while !child.is_finished() {
+                    yield_now();
+                }
+            }
+            yield_now();
+        });
+        assert!(is_cancelled(&fiber.join()), "the request was lost");
+    }
+}
+
+#[test]
+fn a_timeout_during_the_drop_of_a_result_is_not_lost() {
+    struct Endless;
+    impl Drop for Endless {
+        fn drop(&mut self) {
+            sleep(Duration::MAX);
+        }
+    }
+    let runtime = workers(1);
+    let fiber = runtime.spawn(|| {
+        bast_rt::timeout(Duration::from_millis(5), || {
+            let child = spawn(|| Endless);
+            while !child.is_finished() {
+                yield_now();
+            }
+            drop(child);
+            sleep(Duration::from_secs(60));
+        })
+    });
+    assert!(fiber.join().unwrap().is_err());
+}
+
+/// A panic whose payload panics in its own destructor does not keep a scope, or a worker, from going on.
+#[test]
+fn payloads_that_panic_when_they_are_dropped() {
+    struct Payload;
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            panic!("a payload's destructor, on purpose");
+        }
+    }
+    struct Loud;
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            std::panic::panic_any(Payload);
+        }
+    }
+    let runtime = workers(1);
+    let fiber = runtime.spawn(|| {
+        drop(spawn(|| Loud));
+        sleep(Duration::from_millis(1));
+        let child = spawn(|| Loud);
+        while !child.is_finished() {
+            yield_now();
+        }
+        drop(child);
+        scope(|s| {
+            s.spawn(|| Loud);
+        });
+    });
+    fiber.join().unwrap();
+}

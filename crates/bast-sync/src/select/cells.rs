@@ -45,7 +45,9 @@ impl<T> Arm for Take<'_, T> {
         taken
             .map(|value| {
                 // SAFETY: not enlisted, so nobody else knows the claim.
-                unsafe { *self.claim.get() = Claim::Taken(value) };
+                let before = unsafe { self.claim.get().replace(Claim::Taken(value)) };
+                // Not in place: what a destructor does with this event must find it whole.
+                drop(before);
             })
             .is_some()
     }

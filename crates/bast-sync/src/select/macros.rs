@@ -8,18 +8,24 @@
 use super::arm::Arm;
 use super::wait::{choose, choose_now};
 
-/// The macro's way in.
+/// The macro's way in. The borrows are exclusive because an arm may be in one set only, and once.
+///
+/// ```compile_fail,E0499
+/// let (_tx, rx) = bast_sync::mpsc::channel::<u8>();
+/// let mut event = bast_sync::select::recv(&rx);
+/// bast_sync::select::wait(&mut [&mut event, &mut event]);
+/// ```
 #[doc(hidden)]
 #[inline]
-pub fn wait(arms: &[&dyn Arm]) -> usize {
-    choose(arms, || None).expect("without a deadline an arm is chosen")
+pub fn wait(arms: &mut [&mut dyn Arm]) -> usize {
+    choose(&*arms, || None).expect("without a deadline an arm is chosen")
 }
 
 /// The macro's way in, with a `default`.
 #[doc(hidden)]
 #[inline]
-pub fn now(arms: &[&dyn Arm]) -> Option<usize> {
-    choose_now(arms)
+pub fn now(arms: &mut [&mut dyn Arm]) -> Option<usize> {
+    choose_now(&*arms)
 }
 
 /// Waits for the first of several [events](mod@crate::select).
@@ -72,24 +78,24 @@ macro_rules! select {
         $crate::select!(@now [$($arms)*] $body)
     };
     (@arms [$($arms:tt)*] $pattern:pat = $event:expr => $body:block, $($rest:tt)*) => {
-        match $event { event => $crate::select!(@arms [$($arms)* (event, $pattern, $body)] $($rest)*) }
+        match $event { mut event => $crate::select!(@arms [$($arms)* (event, $pattern, $body)] $($rest)*) }
     };
     (@arms [$($arms:tt)*] $pattern:pat = $event:expr => $body:block $($rest:tt)*) => {
-        match $event { event => $crate::select!(@arms [$($arms)* (event, $pattern, $body)] $($rest)*) }
+        match $event { mut event => $crate::select!(@arms [$($arms)* (event, $pattern, $body)] $($rest)*) }
     };
     (@arms [$($arms:tt)*] $pattern:pat = $event:expr => $body:expr, $($rest:tt)*) => {
-        match $event { event => $crate::select!(@arms [$($arms)* (event, $pattern, $body)] $($rest)*) }
+        match $event { mut event => $crate::select!(@arms [$($arms)* (event, $pattern, $body)] $($rest)*) }
     };
     (@arms [$($arms:tt)*] $pattern:pat = $event:expr => $body:expr) => {
-        match $event { event => $crate::select!(@arms [$($arms)* (event, $pattern, $body)]) }
+        match $event { mut event => $crate::select!(@arms [$($arms)* (event, $pattern, $body)]) }
     };
     (@arms [$(($event:ident, $pattern:pat, $body:expr))+]) => {{
-        let chosen = $crate::select::wait(&[$(&$event),+]);
+        let chosen = $crate::select::wait(&mut [$(&mut $event),+]);
         $crate::select!(@match chosen [$(($event, $pattern, $body))+])
     }};
     (@now [] $default:expr) => { $default };
     (@now [$(($event:ident, $pattern:pat, $body:expr))+] $default:expr) => {
-        match $crate::select::now(&[$(&$event),+]) {
+        match $crate::select::now(&mut [$(&mut $event),+]) {
             ::core::option::Option::Some(chosen) => {
                 $crate::select!(@match chosen [$(($event, $pattern, $body))+])
             }

@@ -63,8 +63,10 @@ mod time;
 mod token;
 mod wait;
 
-pub(crate) use arm::Seat;
-pub use arm::{Arm, Event, Map, Place};
+pub use arm::{Arm, Event, Map};
+// Without a name for `Place` outside of the crate nobody there can implement `Arm`: its methods run while the set's
+// other arms are in their lists.
+pub(crate) use arm::{Place, Seat};
 pub use builder::Select;
 pub use cells::{
     Changed, Closed, Put, Read, RecvNext, RecvOnce, Take, changed, closed, put, read, recv_next,

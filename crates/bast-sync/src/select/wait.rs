@@ -14,7 +14,7 @@ pub(super) trait Arms {
     fn arm(&self, at: usize) -> &dyn Arm;
 }
 
-impl Arms for [&dyn Arm] {
+impl Arms for [&mut dyn Arm] {
     #[inline]
     fn count(&self) -> usize {
         self.len()
@@ -22,7 +22,7 @@ impl Arms for [&dyn Arm] {
 
     #[inline]
     fn arm(&self, at: usize) -> &dyn Arm {
-        self[at]
+        &*self[at]
     }
 }
 

@@ -16,7 +16,8 @@ fn suspended_while_unwinding(go: &Arc<Notify>) -> JoinHandle<()> {
         panic!("expected");
     });
     settle();
-    assert!(std::thread::panicking(), "the neighbour unwinds on this thread");
+    // Whether `std::thread::panicking` is true here now depends on whether bast-rt could take the panic off
+    // the thread's count; the locks have to be right in both cases.
     fiber
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use bast_sync::oneshot::RecvError;
-use bast_sync::select::{Select, changed, closed, put, read, recv_next, recv_once, take};
+use bast_sync::select::{Arm, Select, changed, closed, put, read, recv_next, recv_once, take};
 use bast_sync::{MVar, broadcast, oneshot, select, watch};
 
 use super::{Alive, SHORT, Token, cancel, everywhere, on_workers, settle};
@@ -220,4 +220,36 @@ fn as_many_as_there_are() {
         assert_eq!(sum, 200 * 199 / 2);
         thread.join().unwrap();
     });
+}
+
+/// `attempt` is public: a second one drops what the first has taken, whose destructor finds the event whole.
+#[test]
+fn a_destructor_that_tries_its_own_event() {
+    use std::cell::{Cell, RefCell};
+
+    type Event = bast_sync::select::Take<'static, Again>;
+    thread_local! {
+        static EVENT: Cell<Option<&'static Event>> = const { Cell::new(None) };
+        static DROPS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+    struct Again(usize);
+    impl Drop for Again {
+        fn drop(&mut self) {
+            DROPS.with_borrow_mut(|drops| drops.push(self.0));
+            if let Some(event) = EVENT.take() {
+                assert!(event.attempt());
+            }
+        }
+    }
+    let mvar: &'static MVar<Again> = Box::leak(Box::new(MVar::new(Again(0))));
+    let event: &'static Event = Box::leak(Box::new(take(mvar)));
+    assert!(event.attempt());
+    EVENT.set(Some(event));
+    mvar.put(Again(1));
+    let putter = thread::spawn(|| mvar.put(Again(2)));
+    // Until it waits.
+    thread::sleep(SHORT * 10);
+    assert!(event.attempt());
+    putter.join().unwrap();
+    DROPS.with_borrow(|drops| assert_eq!(*drops, [0, 1]));
 }

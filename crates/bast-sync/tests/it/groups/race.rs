@@ -6,7 +6,7 @@ use std::time::Duration;
 use bast_rt::{Cancelled, mask, sleep, spawn, timeout, yield_now};
 use bast_sync::{race, race_ok};
 
-use super::support::{Live, everywhere, hang, message, panic_of, until};
+use super::support::{Live, everywhere, hang, message, panic_of, runtimes, until};
 
 const SHORT: Duration = Duration::from_millis(5);
 
@@ -101,5 +101,38 @@ everywhere! {
             hang();
         })));
         assert!(fiber.join().unwrap_err().is::<Cancelled>());
+    }
+}
+
+/// What comes of a request that arrives while a loser's result is dropped: it is still due afterwards.
+#[test]
+fn a_request_during_the_drop_of_a_loser_is_not_lost() {
+    struct Slow;
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            bast_rt::current().cancel();
+            yield_now();
+        }
+    }
+    for runtime in runtimes() {
+        let reached = runtime.spawn(|| {
+            // The loser begins first, or it would not begin.
+            let both: [Box<dyn FnOnce() -> Option<Slow> + Send>; 2] = [
+                Box::new(|| {
+                    mask(|| {
+                        sleep(SHORT);
+                        Some(Slow)
+                    })
+                }),
+                Box::new(|| {
+                    yield_now();
+                    None
+                }),
+            ];
+            assert!(race(both).is_none());
+            yield_now();
+        });
+        let ended = reached.join();
+        assert!(ended.is_err_and(|payload| payload.is::<Cancelled>()), "the request was lost");
     }
 }
