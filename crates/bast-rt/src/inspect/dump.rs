@@ -174,8 +174,8 @@ impl Dump {
 
 /// What every fiber of every runtime does: its state, what it waits for, and where, with its backtrace.
 ///
-/// Each suspended fiber is resumed for a moment by its own worker only to take down its stack, and stays in
-/// the same suspension. The workers do nothing else meanwhile: some microseconds for each fiber. A worker that
+/// Each suspended fiber is visited by its own worker, which takes down its stack; no code of the fiber runs, and it
+/// stays in the same suspension. The workers do nothing else meanwhile: some microseconds for each fiber. A worker that
 /// does not come back to its loop within a second is interrupted by a signal (SIGVTALRM), and shown with the
 /// fiber that holds it.
 ///

@@ -73,7 +73,7 @@ pub fn signal(kind: SignalKind) -> io::Result<Signals> {
 
 /// A listener. There can be many for one signal, and each hears of it.
 ///
-/// Nothing that came since [`signal`] is missed. But the kernel itself delivers a signal once that is sent several
+/// Nothing that came since [`signal()`] is missed. But the kernel itself delivers a signal once that is sent several
 /// times before it gets to deliver it. When several fibers wait for one listener, each signal ends one wait.
 #[derive(Debug)]
 pub struct Signals {

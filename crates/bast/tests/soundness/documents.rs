@@ -13,7 +13,7 @@ fn text(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "SOUNDNESS.md",
@@ -22,6 +22,7 @@ const DOCUMENTS: [&str; 8] = [
     "crates/bast-coro/README.md",
     "crates/bast-io/README.md",
     "crates/bast-rt/README.md",
+    "crates/bast-sync/README.md",
 ];
 
 /// The blocks of a document that begin with the given fence.
@@ -90,7 +91,7 @@ fn citations(text: &str) -> Vec<String> {
         let layer = pair[0].trim_matches(|c: char| !c.is_alphanumeric());
         let number: String = pair[1].chars().take_while(char::is_ascii_digit).collect();
         let ends = pair[1][number.len()..].chars().all(|c| !c.is_alphanumeric());
-        let cites = matches!(layer, "coro" | "io" | "rt") && !number.is_empty() && ends;
+        let cites = matches!(layer, "coro" | "io" | "rt" | "sync") && !number.is_empty() && ends;
         cites.then(|| format!("{layer} {number}"))
     });
     pairs.collect()
