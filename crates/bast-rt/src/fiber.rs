@@ -284,7 +284,7 @@ unsafe fn free<F, T>(header: NonNull<Header>) {
             // Nothing left whose destructor could panic.
             (&raw mut (*fiber.as_ptr()).header).drop_in_place();
         } else {
-            let _ = catch_unwind(AssertUnwindSafe(|| fiber.drop_in_place()));
+            quietly(|| fiber.drop_in_place());
         }
         records::free(fiber);
     }
@@ -294,7 +294,16 @@ unsafe fn free<F, T>(header: NonNull<Header>) {
 /// ends here, as the worker must go on.
 fn drop_quietly<V>(value: V) {
     let value = ManuallyDrop::new(value);
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(ManuallyDrop::into_inner(value))));
+    quietly(|| drop(ManuallyDrop::into_inner(value)));
+}
+
+/// Calls `f`, which drops something. No panic gets out, not even that of the destructor of a panic's payload.
+pub(crate) fn quietly(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f))
+        && let Err(worse) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+    {
+        std::mem::forget(worse);
+    }
 }
 
 /// Prepares a new fiber's stack to run it.

@@ -21,6 +21,7 @@ use std::sync::atomic::{
 use std::thread;
 
 use crate::cancel;
+use crate::fiber::quietly;
 use crate::join::{self, Fiber, JoinHandle};
 use crate::parker::Unparker;
 use crate::spawn::Builder;
@@ -156,7 +157,7 @@ impl<T> Drop for Packet<'_, T> {
         let result = self.result.get_mut();
         let panicked = matches!(result, Some(Err(payload)) if !is_cancelled(&**payload));
         // A destructor's panic has been printed; it must not keep the count from going down.
-        let _ = catch_unwind(AssertUnwindSafe(|| *result = None));
+        quietly(|| *result = None);
         if panicked {
             self.scope.panicked.store(true, Relaxed);
         }
