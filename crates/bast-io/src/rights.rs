@@ -27,8 +27,11 @@ fn space(count: usize) -> usize {
 
 impl Rights {
     fn new(count: usize) -> Rights {
-        let len = space(count.min(MOST));
-        Rights { room: vec![0; len.div_ceil(size_of::<usize>())], len }
+        let count = count.min(MOST);
+        // Without the padding at the end, in which the kernel would put one more.
+        // SAFETY: plain arithmetic.
+        let len = unsafe { libc::CMSG_LEN((count * size_of::<RawFd>()) as u32) as usize };
+        Rights { room: vec![0; space(count).div_ceil(size_of::<usize>())], len }
     }
 
     /// To send these. The first [`MOST`] of them, as the kernel takes no more.
@@ -93,5 +96,46 @@ impl Rights {
 impl fmt::Debug for Rights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rights").field("bytes", &self.len).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{IoSlice, IoSliceMut};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::msg::Message;
+
+    /// Sends `count` descriptors to somebody who has room for `most`: how many came, and whether some were cut.
+    fn pass(count: usize, most: usize) -> (usize, bool) {
+        let (to, from) = UnixStream::pair().expect("a pair");
+        let fds = vec![to.as_fd(); count];
+        let (mut sent, mut room, mut byte) = (Rights::sending(&fds), Rights::receiving(most), [0]);
+        let bytes = [IoSlice::new(b"x")];
+        let message = Message::of(&bytes).with(&mut sent);
+        // SAFETY: the header and all that it names live in this frame.
+        assert_eq!(unsafe { libc::sendmsg(to.as_raw_fd(), message.as_ptr(), 0) }, 1);
+        let mut bytes = [IoSliceMut::new(&mut byte)];
+        let mut message = Message::into_bufs(&mut bytes).with(&mut room);
+        // SAFETY: as above.
+        let n = unsafe {
+            libc::recvmsg(from.as_raw_fd(), message.as_mut_ptr(), libc::MSG_CMSG_CLOEXEC)
+        };
+        assert_eq!(n, 1);
+        let took = message.took();
+        // SAFETY: the kernel has filled as much.
+        (unsafe { room.take(took.control) }.len(), took.control_cut)
+    }
+
+    #[test]
+    fn no_more_come_than_there_is_room_for() {
+        for most in 1..6 {
+            assert_eq!(pass(most, most), (most, false));
+            assert_eq!(pass(most + 1, most), (most, true), "room for {most}");
+        }
+        assert_eq!(pass(2, 0), (0, true));
+        assert_eq!(pass(MOST, MOST), (MOST, false));
     }
 }

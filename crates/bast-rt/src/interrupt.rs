@@ -232,6 +232,8 @@ pub(crate) fn quietly(f: impl FnOnce()) {
         requests.lower(interrupted.scope);
     }
     requests.attention.set(true);
-    // Its own destructor may panic as well.
-    std::mem::forget(payload);
+    // Its own destructor may panic as well, and so on: that one is let go of without.
+    if let Err(worse) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(worse);
+    }
 }

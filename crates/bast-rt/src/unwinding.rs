@@ -19,7 +19,8 @@
 //!
 //! What the last case gets wrong: a panic that was caught in this epoch delays a cancellation until
 //! the neighbours have done unwinding; then [`Worker::run`] wakes whoever has a cancellation pending, to look
-//! again. A `resume_unwind` of the user's own, or a panic under a hook that does not call the one
+//! again. (Such a fiber is counted as unwinding when it is suspended. So the count is void once the thread does not
+//! panic any more.) A `resume_unwind` of the user's own, or a panic under a hook that does not call the one
 //! before it, is not noticed: a cancellation that is delivered in a destructor then aborts the process.
 //!
 //! [`Worker::run`]: crate::worker::Worker::run
@@ -83,7 +84,7 @@ impl Unwinding {
             return panics;
         }
         if self.suspended.get() == 0 {
-            self.epoch.set(self.epoch.get() % (ASIDE - 1) + 1);
+            self.begin_epoch();
         }
         header.requests.unwinding.set(self.epoch.get());
         self.suspended.set(self.suspended.get() + 1);
@@ -97,15 +98,36 @@ impl Unwinding {
             header.requests.unwinding.set(self.epoch.get());
             return;
         }
+        if header.requests.unwinding.get() != self.epoch.get() {
+            // It was taken for one that unwinds, and is counted no more.
+            return;
+        }
         let left = self.suspended.get() - 1;
         self.suspended.set(left);
         self.over.set(left == 0);
     }
 
-    /// Whether the last fiber that was suspended while it unwound has gone on since the last call.
+    /// Whether the last fiber that was suspended while it unwound has gone on since the last call. To be called when
+    /// no fiber runs.
     #[inline]
     pub(crate) fn take_over(&self) -> bool {
-        self.over.get() && self.over.replace(false)
+        (self.over.get() && self.over.replace(false))
+            || (self.suspended.get() > 0 && self.nobody_is_left())
+    }
+
+    /// Those that are left in the count may all be fibers that only were taken for ones that unwind.
+    #[cold]
+    fn nobody_is_left(&self) -> bool {
+        if thread::panicking() {
+            return false;
+        }
+        self.suspended.set(0);
+        self.begin_epoch();
+        true
+    }
+
+    fn begin_epoch(&self) {
+        self.epoch.set(self.epoch.get() % (ASIDE - 1) + 1);
     }
 }
 

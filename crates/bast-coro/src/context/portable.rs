@@ -1,6 +1,6 @@
 //! The switch by corosensei: for the architectures and sanitizers that `native` does not cover.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::ptr;
 use std::ptr::NonNull;
@@ -14,17 +14,21 @@ use crate::stack::{LINE, Stack};
 /// What a resume brings: nothing, or something to run on top of the suspended code.
 type Input = Option<(unsafe fn(*mut ()), *mut ())>;
 
+/// What a suspension says: the address of a variable in its innermost frame.
+type Depth = *const u8;
+
 /// What the code on a stack switches out with.
 #[repr(transparent)]
 pub struct Suspender {
-    yielder: Yielder<Input, ()>,
+    yielder: Yielder<Input, Depth>,
 }
 
 impl Suspender {
     /// Goes back to whoever resumed this context, and returns when it is resumed again.
     #[inline]
     pub fn suspend(&self) {
-        while let Some((f, arg)) = self.yielder.suspend(()) {
+        let here = 0;
+        while let Some((f, arg)) = self.yielder.suspend(std::hint::black_box(&raw const here)) {
             // SAFETY: the promise to `Context::visit`.
             unsafe { f(arg) };
         }
@@ -64,9 +68,10 @@ unsafe impl RawStack for Raw {
 /// and only the layer above can unwind them. Dropping one that has returned, or was never
 /// resumed, loses the stack to its pool; use [`into_stack`](Context::into_stack).
 pub struct Context {
-    coro: UnsafeCell<ManuallyDrop<corosensei::Coroutine<Input, (), (), Raw>>>,
+    coro: UnsafeCell<ManuallyDrop<corosensei::Coroutine<Input, Depth, (), Raw>>>,
     /// The same stack again, since `coro` does not show its own.
     stack: ManuallyDrop<Stack>,
+    depth: Cell<Depth>,
     taken: bool,
 }
 
@@ -80,7 +85,7 @@ impl Context {
     /// * `entry` does not unwind: it catches. (If it unwinds all the same, the process aborts.)
     #[inline]
     pub unsafe fn new(stack: Stack, entry: Entry, arg: *mut ()) -> Context {
-        let body = move |yielder: &Yielder<Input, ()>, _: Input| {
+        let body = move |yielder: &Yielder<Input, Depth>, _: Input| {
             // SAFETY: Suspender is a transparent wrapper.
             let suspender = unsafe { &*ptr::from_ref(yielder).cast::<Suspender>() };
             let bomb = AbortOnUnwind;
@@ -94,6 +99,7 @@ impl Context {
         Context {
             coro: UnsafeCell::new(ManuallyDrop::new(coro)),
             stack: ManuallyDrop::new(stack),
+            depth: Cell::new(ptr::null()),
             taken: false,
         }
     }
@@ -112,7 +118,10 @@ impl Context {
         // SAFETY: the code on the stack has no reference to the coroutine object, and a context is
         // not resumed by the code that it runs (it has not got it); one thread (coro 2).
         match unsafe { &mut *self.coro.get() }.resume(input) {
-            CoroutineResult::Yield(()) => false,
+            CoroutineResult::Yield(depth) => {
+                self.depth.set(depth);
+                false
+            }
             CoroutineResult::Return(()) => true,
         }
     }
@@ -127,14 +136,22 @@ impl Context {
         self.resume_with(Some((f, arg)));
     }
 
-    /// Where the suspended code's stack ends. Only after its first resume. Not known here: half of the stack
-    /// is taken for used.
+    /// Where the suspended code's stack ends, but for what the switch itself keeps there. Only after its first
+    /// resume. If the variables are elsewhere (AddressSanitizer), half of the stack is taken for used.
     #[inline]
     pub fn stack_pointer(&self) -> *const u8 {
-        self.stack.base().as_ptr().wrapping_sub(self.stack.usable_size() / 2)
+        /// More than corosensei pushes.
+        const SWITCH: usize = 512;
+        let base = self.stack.base().as_ptr();
+        let depth = self.depth.get().wrapping_sub(SWITCH);
+        if (1..self.stack.usable_size()).contains(&base.addr().wrapping_sub(depth.addr())) {
+            depth
+        } else {
+            base.wrapping_sub(self.stack.usable_size() / 2)
+        }
     }
 
-    fn coro(&self) -> &corosensei::Coroutine<Input, (), (), Raw> {
+    fn coro(&self) -> &corosensei::Coroutine<Input, Depth, (), Raw> {
         // SAFETY: exclusive only within `resume`, see there.
         unsafe { &*self.coro.get() }
     }

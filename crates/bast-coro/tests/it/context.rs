@@ -173,3 +173,45 @@ fn a_visit_is_not_noticed() {
     });
     assert_eq!(ends[0], ends[1]);
 }
+
+/// Goes down to where little of its stack is left, says where that is, and is suspended there.
+#[inline(never)]
+fn goes_down(suspender: &Suspender, low: &Cell<usize>, end: usize) {
+    let mut room = [0u8; 512];
+    low.set(std::hint::black_box(&mut room).as_ptr().addr());
+    if low.get() < end {
+        suspender.suspend();
+    } else {
+        goes_down(suspender, low, end);
+    }
+    std::hint::black_box(&mut room);
+}
+
+unsafe fn deep(suspender: &Suspender, arg: *mut ()) {
+    // SAFETY: as in `count_to_three`.
+    let low = unsafe { &*arg.cast::<Cell<usize>>() };
+    let here = 0u8;
+    let top = std::hint::black_box(&raw const here).addr();
+    goes_down(suspender, low, top - low.get());
+}
+
+#[test]
+fn where_suspended_code_is_on_its_stack_is_known() {
+    // Then variables are elsewhere, and nobody knows.
+    if std::env::var("ASAN_OPTIONS").is_ok_and(|o| o.contains("use_after_return=1")) {
+        return;
+    }
+    let mut pool = StackPool::new().unwrap();
+    for used in [1usize << 10, 200 << 10, 230 << 10] {
+        let cell = Cell::new(used);
+        let theirs = (&raw const cell).cast_mut().cast();
+        // SAFETY: the cell outlives the context; one thread; no unwinding.
+        let context = unsafe { Context::new(pool.take().unwrap(), deep, theirs) };
+        assert!(!context.resume());
+        let low = context.room_below(std::ptr::without_provenance(cell.get()));
+        let room = context.room_below(context.stack_pointer());
+        assert!(room <= low && room + (4 << 10) > low, "{used}: {room} of {low}");
+        assert!(context.resume());
+        pool.give(context.into_stack());
+    }
+}

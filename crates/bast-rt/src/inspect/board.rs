@@ -125,6 +125,8 @@ impl Board {
     /// The worker has ended.
     pub(crate) fn close(&self) {
         self.thread.store(0, SeqCst);
+        // Whose post this will be is not asleep before it has begun.
+        self.quiet.store(false, SeqCst);
         let left = self.desk.lock().unwrap_or_else(PoisonError::into_inner).take();
         for request in left.into_iter().flatten() {
             request.refuse(self);

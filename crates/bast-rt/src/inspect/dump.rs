@@ -12,13 +12,14 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::blocked::{self, Blocked};
 use super::collect::{Answer, Waiting};
 use super::request::{self, Slot};
 use super::symbols::Symbols;
-use super::{quiet, runtimes, sample};
+use super::{runtimes, sample};
 use crate::shared::Shared;
 use crate::{cancel, suspend, wait};
 
@@ -200,7 +201,8 @@ pub fn dump() -> Dump {
     let result = Arc::new((Mutex::new(None), AtomicBool::new(false)));
     let theirs = Arc::clone(&result);
     let me = wait::me();
-    let started = quiet::service("bast-dump", move || {
+    // Not one of `quiet`'s service threads: this one wakes a fiber.
+    let started = thread::Builder::new().name("bast-dump".into()).spawn(move || {
         let dump = gather();
         *theirs.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(dump);
         // Release: the fiber sees the dump.

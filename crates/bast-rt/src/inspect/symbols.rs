@@ -59,6 +59,10 @@ impl Frame {
 
     fn root_of_name(&self) -> Root {
         let Some(name) = &self.name else { return Root::Unknown };
+        // `<app::f as core::ops::function::FnOnce<()>>::call_once`: how a function is called by a pointer.
+        if name.starts_with('<') && name.contains(" as core::ops::function::Fn") {
+            return Root::Std;
+        }
         let name = name.trim_start_matches(['<', '&', '*']);
         let name = name.strip_prefix("mut ").unwrap_or(name);
         let root = name.split_once("::").map_or(name, |(root, _)| root);
@@ -278,6 +282,13 @@ mod tests {
         cut_outer(&mut frames);
         assert_eq!(frames.len(), 3);
         assert_eq!(own_line(&frames).and_then(Frame::function), Some("app::work"));
+    }
+
+    #[test]
+    fn the_call_of_a_function_by_a_pointer_is_stds() {
+        let shim = frame("<bast_rt::suspend::park as core::ops::function::FnOnce<()>>::call_once");
+        assert!(shim.root() == Root::Std);
+        assert!(frame("<bast_rt::fiber::Fiber as core::fmt::Debug>::fmt").root() == Root::Bast);
     }
 
     #[test]

@@ -12,10 +12,10 @@
 
 use std::cell::Cell;
 use std::mem::{ManuallyDrop, needs_drop};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use super::AccessError;
+use crate::interrupt::quietly;
 use crate::tls;
 
 /// Stands for what is no more, in a slot and for the whole store.
@@ -91,7 +91,7 @@ unsafe fn copy_value<T: Clone>(link: Link) -> Link {
 /// Nobody uses the value any more, and no table leads to it.
 unsafe fn drop_quietly(link: Link) {
     // SAFETY: the caller's promise; the ops were given with the value.
-    let _ = catch_unwind(AssertUnwindSafe(|| unsafe { (link.as_ref().ops.drop)(link) }));
+    quietly(|| unsafe { (link.as_ref().ops.drop)(link) });
 }
 
 /// Slots that are in the store itself; most programs have no more keys.

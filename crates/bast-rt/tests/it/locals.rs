@@ -444,6 +444,8 @@ process_tests! {
         (0..20).for_each(|_| round());
         until("all values are gone", || ALIVE.load(SeqCst) == 0);
         let grown = resident().saturating_sub(before);
-        assert!(grown < 24 << 10, "{grown} KiB more after 40,000 fibers with locals");
+        // AddressSanitizer keeps what was freed.
+        let most = if cfg!(feature = "sanitizer") { 400 << 10 } else { 24 << 10 };
+        assert!(grown < most, "{grown} KiB more after 40,000 fibers with locals");
     }
 }

@@ -27,7 +27,43 @@ impl Drop for Local {
     }
 }
 
+/// Its destructor panics with a payload whose destructor panics.
+struct Worst;
+
+struct Payload;
+
+impl Drop for Worst {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new(Payload));
+    }
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        // Let go of, so it must not own anything.
+        std::panic::resume_unwind(Box::new(()));
+    }
+}
+
+bast_rt::fiber_local! {
+    static WORST: Worst = Worst;
+}
+
 tests! {
+    /// What nobody could catch ends where it begins, also when the payload of one panic makes another.
+    fn panics_of_payloads_do_no_harm() {
+        let runtime = workers(1);
+        runtime.run(|| {
+            drop(spawn(|| Worst));
+            drop(spawn(|| std::panic::resume_unwind(Box::new(Payload))));
+            spawn(|| WORST.with(|_| ())).join().unwrap();
+            spawn(|| { drop(spawn(|| Worst)); yield_now() }).join().unwrap();
+            bast_rt::scope(|s| { s.spawn(|| Worst); });
+            bast_rt::scope(|s| drop(s.spawn(|| Worst)));
+        });
+        assert_eq!(runtime.run(|| 42), 42);
+    }
+
     /// A result that is not `Send` is never dropped by another thread, whoever keeps a `Fiber`.
     fn local_results_are_dropped_on_their_own_thread() {
         let runtime = workers(1);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bast_rt::{JoinHandle, park, run_blocking, scope, sleep, spawn_local, yield_now};
 
-use crate::support::{OnDrop, is_cancelled, message, tests, workers};
+use crate::support::{OnDrop, is_cancelled, message, process_tests, tests, workers};
 
 /// A fiber that is suspended in a destructor, unwinding from a panic, until it is unparked.
 fn suspended_mid_unwind() -> JoinHandle<()> {
@@ -136,6 +136,40 @@ tests! {
             }
             neighbour.fiber().unpark();
             drop(catch_unwind(AssertUnwindSafe(|| neighbour.join())));
+        });
+    }
+}
+
+process_tests! {
+    /// With more panics than can be put aside. Who has caught one may be taken for a fiber that unwinds, but not for
+    /// longer than there is one: a cancellation that was held back is delivered then.
+    fn who_is_taken_for_one_that_unwinds_is_cancelled_in_the_end() {
+        workers(1).run(|| {
+            // For AddressSanitizer none is put aside.
+            let most = if cfg!(feature = "sanitizer") { 0 } else { 1024 };
+            let aside: Vec<_> = (0..most).map(|_| spawn_local(|| {
+                let _guard = OnDrop(park);
+                park();
+            })).collect();
+            yield_now();
+            aside.iter().for_each(JoinHandle::cancel);
+            (0..3).for_each(|_| yield_now());
+            let neighbour = suspended_mid_unwind();
+            assert!(std::thread::panicking(), "that one could not be put aside");
+            let fiber = spawn_local(|| {
+                let _ = catch_unwind(|| panic!("caught"));
+                park();
+            });
+            yield_now();
+            fiber.cancel();
+            (0..3).for_each(|_| yield_now());
+            neighbour.fiber().unpark();
+            assert_eq!(message(&*neighbour.join().unwrap_err()), "unwinding for long");
+            assert!(is_cancelled(&fiber.join()));
+            for fiber in aside {
+                fiber.fiber().unpark();
+                assert!(is_cancelled(&fiber.join()));
+            }
         });
     }
 }

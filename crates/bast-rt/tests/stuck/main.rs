@@ -81,6 +81,7 @@ const ROLES: &[Role] = &[
     Role { name: "main waits with a deadline", play: main_with_deadline, expected: &[] },
     Role { name: "a fiber computes", play: hog, expected: &[] },
     Role { name: "wakes go back and forth", play: ping_pong, expected: &[] },
+    Role { name: "a fiber has a long dump taken", play: long_dump, expected: &[] },
 ];
 
 fn main() -> ExitCode {
@@ -129,7 +130,11 @@ fn run(role: &Role) -> Result<(), String> {
         }
     });
     let mut said = String::new();
-    let patience = if role.expected.is_empty() { SILENCE } else { Duration::from_secs(60) };
+    let patience = match role.expected {
+        [] if role.name.contains("long") => 5 * SILENCE,
+        [] => SILENCE,
+        _ => Duration::from_secs(60),
+    };
     let end = std::time::Instant::now() + patience;
     let complete = |said: &str| role.expected.iter().all(|text| said.contains(text));
     let result = loop {
@@ -337,4 +342,33 @@ fn ping_pong() {
     give.send(ping.fiber()).expect("it takes it");
     let _ = std::io::stderr().flush();
     let _: Result<(), _> = ping.join();
+}
+
+/// The thread that takes the dump will wake the fiber that asked for it.
+fn long_dump() {
+    /// Each number has a stack of its own, so that there is much to look up.
+    fn left(n: u32, depth: u32) {
+        deeper(n, depth);
+        std::hint::black_box(n);
+    }
+    fn right(n: u32, depth: u32) {
+        deeper(n, depth);
+        std::hint::black_box(depth);
+    }
+    fn deeper(n: u32, depth: u32) {
+        match (depth, n & 1) {
+            (0, _) => park(),
+            (_, 0) => left(n >> 1, depth - 1),
+            (_, _) => right(n >> 1, depth - 1),
+        }
+    }
+    for n in 0..1024 {
+        spawn(move || deeper(n, 10));
+    }
+    let fiber = spawn(|| {
+        std::hint::black_box(bast_rt::dump());
+        // A report would need as much time again to be written.
+        sleep(Duration::from_secs(60));
+    });
+    fiber.join().expect("it ends");
 }
