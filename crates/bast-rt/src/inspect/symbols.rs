@@ -53,21 +53,55 @@ impl Frame {
     }
 
     fn root(&self) -> Root {
-        if self.file.as_ref().is_some_and(|file| file.starts_with("/rustc/")) {
+        let file = self.file.as_deref().unwrap_or_default();
+        // The second is what the compiler says where std's source is installed.
+        if file.starts_with("/rustc/") || file.contains("/rustlib/src/rust/library/") {
             return Root::Std;
         }
         let Some(name) = &self.name else { return Root::Unknown };
         let name = name.trim_start_matches(['<', '&', '*']);
         let name = name.strip_prefix("mut ").unwrap_or(name);
-        let root = name.split_once("::").map_or(name, |(root, _)| root);
+        let function = name.split_once('<').map_or(name, |(function, _)| function);
+        let Some((root, _)) = name.split_once("::").filter(|_| function.contains("::")) else {
+            // An inlined function is often named without its path, a generic one with its types:
+            // `{closure#0}`, `run<app::main::{closure_env#0}, ()>`. Its file says whose it is.
+            return match self.name_of_crate_of_ours() {
+                _ if name == "__rust_try" => Root::Std,
+                Some(_) => Root::Bast,
+                None if file.ends_with(".rs") => Root::User,
+                // A function of C: of the system, as a rule.
+                None => Root::Unknown,
+            };
+        };
         // `<i32 as core::iter::Step>::forward`: the type is nobody's, the trait is core's.
         match root.rsplit_once(" as ").map_or(root, |(_, root)| root) {
             "bast" | "bast_rt" | "bast_sync" | "bast_io" | "bast_coro" => Root::Bast,
-            "std" | "core" | "alloc" | "backtrace" | "__rust_try" => Root::Std,
-            // A function of C: of the system, as a rule.
-            _ if !name.contains("::") => Root::Unknown,
+            "std" | "core" | "alloc" | "backtrace" => Root::Std,
             _ => Root::User,
         }
+    }
+
+    /// If the file is of one of bast's crates: which one. They lie beside this one, in a workspace as in a
+    /// registry, there with their versions: `bast-rt-0.1.0`.
+    fn name_of_crate_of_ours(&self) -> Option<&str> {
+        let (beside, _) = env!("CARGO_MANIFEST_DIR").rsplit_once('/')?;
+        let path = self.file.as_deref()?.strip_prefix(beside)?.strip_prefix('/')?;
+        let (directory, _) = path.split_once("/src/")?;
+        let version = |(_, rest): &(&str, &str)| rest.starts_with(|c: char| c.is_ascii_digit());
+        let name = directory.rsplit_once('-').filter(version).map_or(directory, |(name, _)| name);
+        matches!(name, "bast" | "bast-rt" | "bast-sync" | "bast-io" | "bast-coro").then_some(name)
+    }
+
+    /// Whether this is `fiber::run`, which calls the fiber's code.
+    fn is_run(&self) -> bool {
+        let inlined = || {
+            self.name_of_crate_of_ours() == Some("bast-rt")
+                && self.file.as_ref().is_some_and(|file| file.ends_with("/src/fiber.rs"))
+        };
+        self.name.as_ref().is_some_and(|name| {
+            name.starts_with("bast_rt::fiber::run")
+                || (name == "run" || name.starts_with("run<")) && inlined()
+        })
     }
 }
 
@@ -153,16 +187,13 @@ fn look_up(ip: usize) -> Rc<[Frame]> {
 
 /// Leaves out what called the fiber's code.
 fn cut_outer(frames: &mut Vec<Frame>) {
-    let is_run = |frame: &Frame| {
-        frame.name.as_ref().is_some_and(|name| name.starts_with("bast_rt::fiber::run"))
-    };
-    let Some(run) = frames.iter().rposition(is_run) else { return };
+    let Some(run) = frames.iter().rposition(Frame::is_run) else { return };
     frames.truncate(run);
     let glue = |frame: &Frame| match frame.root() {
         Root::Std => true,
-        Root::Bast => frame.name.as_ref().is_some_and(|name| {
-            name.contains("{closure") || name.starts_with("bast_rt::fiber::run")
-        }),
+        Root::Bast => {
+            frame.is_run() || frame.name.as_ref().is_some_and(|name| name.contains("{closure"))
+        }
         Root::User | Root::Unknown => false,
     };
     while frames.len() > 1 && frames.last().is_some_and(glue) {
@@ -229,6 +260,32 @@ mod tests {
         cut_outer(&mut frames);
         assert_eq!(frames.len(), 3);
         assert_eq!(own_line(&frames).and_then(Frame::function), Some("app::work"));
+    }
+
+    #[test]
+    fn inlined_functions_are_known_by_their_files() {
+        let beside = env!("CARGO_MANIFEST_DIR").rsplit_once('/').unwrap().0;
+        let ours = |path: &str| format!("{beside}/{path}");
+        let frames: Vec<Frame> = [
+            ("wrapping_mul", "/rustc/59807616e1fa/library/core/src/num/uint_macros.rs".into()),
+            ("{closure#0}", "/srv/app/src/main.rs".into()),
+            ("call_once<(), app::main::{closure_env#0}>", "/rustc/59/library/core/src/x.rs".into()),
+            ("run<app::main::{closure_env#0}, ()>", ours("bast-rt/src/fiber.rs")),
+            ("start", ours("bast-coro-0.1.0/src/context/native.rs")),
+        ]
+        .into_iter()
+        .map(|(name, file)| Frame { file: Some(file), ..frame(name) })
+        .collect();
+        let roots: Vec<Root> = frames.iter().map(Frame::root).collect();
+        assert!(roots == [Root::Std, Root::User, Root::Std, Root::Bast, Root::Bast]);
+        let mut cut = frames.clone();
+        cut_outer(&mut cut);
+        assert_eq!(cut, frames[..2]);
+        assert_eq!(own_line(&cut).and_then(Frame::function), Some("{closure#0}"));
+        let file = |path: &str| Frame { file: Some(path.into()), ..frame("f") };
+        assert!(file(&ours("bast-rt/tests/it/main.rs")).root() == Root::User);
+        assert!(file(&ours("bast-like/src/lib.rs")).root() == Root::User);
+        assert!(file("./time/clock_nanosleep.c").root() == Root::Unknown);
     }
 
     #[test]
