@@ -54,10 +54,22 @@ pub(crate) const ALL: &[Step] = &[
         run: asan,
     },
     Step {
+        name: "miri",
+        about: "the primitives' own tests under Miri (nightly)",
+        options: &[],
+        run: miri,
+    },
+    Step {
         name: "examples",
         about: "pong, echo, sleepers, stuck and no_unwind for real, in release mode",
         options: &[],
         run: examples::run,
+    },
+    Step {
+        name: "races",
+        about: "cancellation against completion, and how soon a cancelled fiber ends",
+        options: &["--rounds N    of races, shared by all operations and drivers (default 60000)"],
+        run: races,
     },
     Step {
         name: "stress",
@@ -127,7 +139,9 @@ fn test(_: &Context) -> Result<(), String> {
     }
     // The simulator has one worker. It is not for what runs on plain threads, as the examples in the
     // documentation do: their sockets would be the kernel's, in another world than the fibers'.
-    Cmd::cargo("test -p bast-sync -p bast --lib --tests").env("BAST_DRIVER", "sim").run()
+    Cmd::cargo("test -p bast-sync -p bast --lib --tests").env("BAST_DRIVER", "sim").run()?;
+    // What is only there with the feature, and once more what must not change by it.
+    Cmd::cargo("test -p bast-rt -p bast --features bast/tracing,bast-rt/tracing").run()
 }
 
 fn docs(_: &Context) -> Result<(), String> {
@@ -157,10 +171,14 @@ fn passed(output: &str) -> u32 {
     lines.filter_map(|line| line.split_once(" passed")?.0.parse::<u32>().ok()).sum()
 }
 
+/// What rustup prints when it is asked for this; nothing where there is no rustup.
+fn rustup(question: &str) -> String {
+    let output = Command::new("rustup").args(question.split(' ')).output();
+    output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default()
+}
+
 fn asan(context: &Context) -> Result<(), String> {
-    let installed = Command::new("rustup").args(["toolchain", "list"]).output();
-    let installed = installed.map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
-    if !installed.unwrap_or_default().lines().any(|line| line.starts_with("nightly")) {
+    if !rustup("toolchain list").lines().any(|line| line.starts_with("nightly")) {
         println!("skipped: AddressSanitizer needs the nightly toolchain, and rustup has none here");
         println!("         (`rustup toolchain install nightly` brings it)");
         return Ok(());
@@ -206,15 +224,52 @@ fn asan(context: &Context) -> Result<(), String> {
     Ok(())
 }
 
+/// Fibers switch stacks, which Miri cannot follow; what waits works for plain threads too, and that it can.
+fn miri(context: &Context) -> Result<(), String> {
+    let components = rustup("component list --toolchain nightly --installed");
+    if !components.lines().any(|line| line.starts_with("miri")) {
+        println!("skipped: Miri is a component of the nightly toolchain, and rustup has none here");
+        println!("         (`rustup toolchain install nightly -c miri -c rust-src` brings it)");
+        return Ok(());
+    }
+    let output = Cmd::new("rustup")
+        .args("run nightly cargo miri test -p bast-sync --lib")
+        .env("CARGO_TARGET_DIR", context.target.join("miri").display())
+        .run_and_read()?;
+    match passed(&output) {
+        0 => Err("no test has been run under Miri".into()),
+        _ => Ok(()),
+    }
+}
+
+fn races(context: &Context) -> Result<(), String> {
+    let rounds = number(context, "races", "--rounds", 60_000)?;
+    let races = || Cmd::cargo("run --quiet --release -p bast-rt --example races -- --rounds");
+    races().args(&rounds.to_string()).limit(Duration::from_secs(60 + rounds / 100)).run()?;
+    // Results are thrown away on purpose: this must be noticed, or the run above says nothing.
+    races()
+        .args("800 --op Recv --driver uring --canary yes")
+        .limit(Duration::from_secs(120))
+        .must_fail_with("a byte was lost")?;
+    Cmd::cargo("run --quiet --release -p bast --example cancel_latency -- --rounds 50")
+        .limit(Duration::from_secs(300))
+        .run()
+}
+
+/// The value of a step's only option.
+fn number(context: &Context, step: &str, option: &str, default: u64) -> Result<u64, String> {
+    match context.args.as_slice() {
+        [] => Ok(default),
+        [given, value] if given == option => {
+            value.parse().map_err(|e| format!("{option} {value}: {e}"))
+        }
+        other => Err(format!("{step} takes {option} N, not {:?}", other.join(" "))),
+    }
+}
+
 fn stress(context: &Context) -> Result<(), String> {
     const WORKERS: [u32; 3] = [1, 2, 8];
-    let seconds: u64 = match context.args.as_slice() {
-        [] => 60,
-        [option, value] if option == "--seconds" => {
-            value.parse().map_err(|e| format!("--seconds {value}: {e}"))?
-        }
-        other => return Err(format!("stress takes --seconds N, not {:?}", other.join(" "))),
-    };
+    let seconds = number(context, "stress", "--seconds", 60)?;
     let each = (seconds / (DRIVERS.len() * WORKERS.len()) as u64).max(1);
     Cmd::cargo("build --release -p bast-rt --example stress").run()?;
     for driver in DRIVERS {

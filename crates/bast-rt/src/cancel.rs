@@ -26,6 +26,7 @@ use crate::interrupt::{Elapsed, Interrupted, Scope};
 use crate::suspend;
 use crate::tls;
 use crate::unwinding::{self, Epoch};
+use crate::wait;
 use crate::worker::Worker;
 
 /// Whether requests can unwind in this program.
@@ -263,6 +264,35 @@ pub fn mask<R>(f: impl FnOnce() -> R) -> R {
     requests.masks.set(requests.masks.get() + 1);
     let _unmask = Unmask(requests);
     f()
+}
+
+/// Whether the caller has been asked to stop: its fiber has been cancelled, or the time is up or the token
+/// cancelled of a scope that it is in. For code that computes, and for programs compiled with
+/// `panic = "abort"`, where nothing unwinds and a loop has to end by itself.
+///
+/// It says whether a suspension point would unwind now, or fail. So it is false inside [`mask`], in
+/// destructors while the fiber unwinds, and once the request has been delivered.
+///
+/// It never unwinds. A fiber that asks again and again lets the other fibers of its worker run now and then;
+/// that is when requests come in, so it may take some dozens of calls to hear of one.
+///
+/// ```
+/// let fiber = bast_rt::spawn(|| {
+///     let mut rounds = 0u64;
+///     while !bast_rt::stop_requested() {
+///         rounds += 1; // computes
+///     }
+///     rounds
+/// });
+/// bast_rt::sleep(std::time::Duration::from_millis(5));
+/// fiber.cancel();
+/// # let _ =
+/// fiber.join(); // the rounds, as nothing in the loop unwinds
+/// ```
+#[must_use]
+pub fn stop_requested() -> bool {
+    wait::spend();
+    wait::is_due()
 }
 
 /// The requests to the calling fiber, or to the thread outside fibers.

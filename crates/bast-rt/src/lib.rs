@@ -69,7 +69,7 @@ mod worker;
 pub use bast_coro::StackError;
 pub use bast_io::DriverKind;
 pub use blocking::{run_blocking, run_blocking_interruptible};
-pub use cancel::{Cancelled, mask};
+pub use cancel::{Cancelled, mask, stop_requested};
 pub use config::StackGuards;
 pub use inspect::{
     Dump, FiberDump, Frame, Metrics, RuntimeMetrics, WorkerMetrics, dump, dump_on_signal, metrics,

@@ -11,7 +11,7 @@
 pub use bast_rt::{
     AccessError, Builder, Cancelled, Elapsed, Fiber, FiberId, Interrupted, JoinHandle, LocalKey,
     Scope, ScopedJoinHandle, current, deadline, mask, park, park_timeout, scope, sleep,
-    sleep_until, spawn, spawn_local, timeout, yield_now,
+    sleep_until, spawn, spawn_local, stop_requested, timeout, yield_now,
 };
 
 #[doc(inline)]

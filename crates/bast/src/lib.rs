@@ -16,7 +16,8 @@ pub mod time;
 pub use fiber::{
     Builder, Cancelled, Elapsed, Fiber, FiberId, JoinHandle, Scope, ScopedJoinHandle,
     available_parallelism, blocking, blocking_interruptible, current, deadline, mask, park,
-    park_timeout, scope, sleep, sleep_until, spawn, spawn_local, timeout, yield_now,
+    park_timeout, scope, sleep, sleep_until, spawn, spawn_local, stop_requested, timeout,
+    yield_now,
 };
 
 pub use group::{CancelToken, for_each_concurrent, group, join_all, par_map, race};

@@ -82,6 +82,19 @@ fn show() -> io::Result<()> {
     });
     check(cancel("a blocking call", caller), "the fiber was cancelled");
 
+    // A loop that computes asks by itself, whether or not the program can unwind.
+    let computes = bast::spawn(|| {
+        let mut rounds = 0u64;
+        while !bast::stop_requested() {
+            rounds += 1;
+        }
+        rounds
+    });
+    bast::sleep(Duration::from_millis(20));
+    computes.cancel();
+    let rounds = computes.join().expect("nothing in it unwinds");
+    println!("a computation: ended after {rounds} rounds");
+
     let (mut client, _server) = silent()?;
     client.set_read_timeout(Some(LONG))?;
     let timed = bast::timeout(Duration::from_millis(10), || client.read(&mut [0; 8]));

@@ -22,6 +22,19 @@ fn many_fibers_are_a_few_entries() {
 }
 
 #[test]
+fn a_hog_is_reported_with_its_line() {
+    let output = stuck(&["hog", "--hold", "8000"], "auto");
+    let said = text(&output.stderr);
+    let first = said.lines().next().unwrap_or_default();
+    let (_, place) = first.split_once(", at ").unwrap_or_else(|| panic!("{said}"));
+    let (file, line) = place.rsplit_once(':').unwrap();
+    assert!(file.ends_with("examples/src/bin/stuck.rs"), "{said}");
+    let source = include_str!("../../src/bin/stuck.rs");
+    let line = source.lines().nth(line.parse::<usize>().unwrap() - 1).unwrap();
+    assert!(line.contains("while ") || line.contains("n = black_box("), "{line}: {said}");
+}
+
+#[test]
 fn a_hog_that_sleeps_is_told_what_to_use() {
     // Long enough for the names to be looked up on a busy machine.
     let output = stuck(&["hog", "--sleep", "--hold", "8000"], "auto");

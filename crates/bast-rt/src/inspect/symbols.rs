@@ -253,11 +253,11 @@ mod tests {
             Frame { name: Some(name.into()), file: Some(file.into()), line: Some(1), ip: 0 }.root()
         };
         let is = |found: Root, expected: Root| assert!(found == expected);
-        is(root("run<F, T>", "/home/me/bast/crates/bast-rt/src/fiber.rs"), Root::Bast);
+        is(root("run<F, T>", "/srv/bast/crates/bast-rt/src/fiber.rs"), Root::Bast);
         is(root("{closure#0}", "/r/index.crates.io-6f17/bast-sync-0.1.0/src/mutex.rs"), Root::Bast);
-        is(root("spin", "/home/me/bast/examples/src/bin/stuck.rs"), Root::User);
-        is(root("serve", "/home/me/bastion/src/main.rs"), Root::User);
-        is(root("serve", "/home/me/bast-server/src/main.rs"), Root::User);
+        is(root("spin", "/srv/bast/examples/src/bin/stuck.rs"), Root::User);
+        is(root("serve", "/srv/bastion/src/main.rs"), Root::User);
+        is(root("serve", "/srv/bast-server/src/main.rs"), Root::User);
         is(root("trace", "/r/index.crates.io-6f17/backtrace-0.3.77/src/lib.rs"), Root::Std);
         is(root("call_once", "/rustc/59807/library/core/src/ops/function.rs"), Root::Std);
         is(root("epoll_wait", "./misc/syscall.c"), Root::Unknown);

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::panic::catch_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use bast::fiber::Interrupted;
@@ -186,6 +186,61 @@ fn a_blocking_call_is_interrupted() {
         assert!(fiber.join().unwrap_err().is::<Cancelled>());
         drop(writer);
     });
+}
+
+/// Computes until it is asked to stop.
+fn compute() -> u64 {
+    let mut rounds = 0;
+    while !bast::stop_requested() {
+        rounds += 1;
+    }
+    rounds
+}
+
+#[test]
+fn who_computes_can_ask_whether_it_is_to_stop() {
+    run(|| {
+        let begun = Arc::new(AtomicBool::new(false));
+        let begins = Arc::clone(&begun);
+        let fiber = bast::spawn(move || {
+            assert!(!bast::stop_requested());
+            begins.store(true, SeqCst);
+            compute();
+            // It stands until it is delivered, and a mask holds it off.
+            assert!(bast::stop_requested());
+            assert!(!bast::mask(bast::stop_requested));
+            let raised = catch_unwind(bast::yield_now).unwrap_err();
+            assert!(raised.is::<Cancelled>());
+            assert!(!bast::stop_requested());
+            7
+        });
+        while !begun.load(SeqCst) {
+            bast::yield_now();
+        }
+        fiber.cancel();
+        assert_eq!(fiber.join().unwrap(), 7, "it has not unwound by itself");
+    });
+}
+
+#[test]
+fn who_computes_hears_of_timeouts_and_tokens() {
+    // The simulator's clock stands while somebody computes.
+    needs_kernel!();
+    let all = || {
+        assert!(bast::timeout(ms(5), compute).is_ok());
+        let token = bast::CancelToken::new();
+        let cancels = token.clone();
+        let fiber = bast::spawn(move || {
+            bast::sleep(ms(5));
+            cancels.cancel();
+        });
+        assert!(token.run(compute).is_ok());
+        fiber.join().unwrap();
+        assert!(!bast::stop_requested());
+    };
+    run(all);
+    // So does a plain thread.
+    all();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use bast_rt::{Builder, Cancelled, mask, sleep, spawn, timeout, yield_now};
+use bast_rt::{Builder, Cancelled, mask, park, sleep, spawn, timeout, yield_now};
 use bast_sync::{CancelToken, Group, group};
 
 use super::support::{Live, OnDrop, everywhere, hang, is_cancelled, message, panic_of, until};
@@ -288,9 +288,9 @@ everywhere! {
         let result: Result<()> = group(|g| {
             mask(|| {
                 g.spawn(|| Result::<()>::Err(Error::Number(1)));
-                sleep(SHORT);
+                until("the group is cancelled", || g.is_cancelled());
             });
-            yield_now();
+            park();
             unreachable!()
         });
         assert_eq!(result, Err(Error::Number(1)));

@@ -4,24 +4,25 @@
 //! from one of another worker, and from a plain thread. The target is a median below a millisecond;
 //! if one is missed this ends with 1.
 //!
-//! `cargo run --release -p bast-rt --example cancel_latency -- --rounds 300`
+//! `cargo run --release -p bast --example cancel_latency -- --rounds 300`
 //!
 //! Another wait is another line in [`WAITS`].
 
-#![allow(unsafe_code)]
-
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use bast_io::{Handle, Kind, SockAddr};
-use bast_rt::{
-    Builder, Cancelled, DriverKind, JoinHandle, Runtime, ops, park, run_blocking_interruptible,
+use bast::sync::{Condvar, MVar, Mutex, Notify, RwLock, Semaphore, mpmc, mpsc};
+use bast::{
+    Builder, Cancelled, DriverKind, JoinHandle, Runtime, blocking_interruptible, park, select,
     sleep, spawn,
 };
+use bast_io::{Handle, Kind, SockAddr};
+// A listener's backlog can be chosen here, and not in std's interface.
+use bast_rt::ops;
 
 const HELP: &str = "cancel_latency [--rounds N] [--driver uring|epoll|sim]
 
@@ -44,6 +45,15 @@ const WAITS: &[Wait] = &[
     Wait { name: "accept", simulated: true, wait: accept },
     Wait { name: "connect", simulated: false, wait: connect },
     Wait { name: "blocking_interruptible", simulated: false, wait: |_| blocking() },
+    Wait { name: "Mutex::lock", simulated: true, wait: |world| drop(world.locked.lock()) },
+    Wait { name: "RwLock::write", simulated: true, wait: |world| drop(world.read.write()) },
+    Wait { name: "Condvar::wait", simulated: true, wait: |_| condvar() },
+    Wait { name: "Semaphore::acquire", simulated: true, wait: |_| semaphore() },
+    Wait { name: "Notify::wait", simulated: true, wait: |_| Notify::new().wait() },
+    Wait { name: "mpsc recv", simulated: true, wait: |_| recv() },
+    Wait { name: "mpmc send", simulated: true, wait: |_| send() },
+    Wait { name: "MVar::take", simulated: true, wait: |_| MVar::<()>::new_empty().take() },
+    Wait { name: "select of 3", simulated: true, wait: |_| select_of_three() },
 ];
 
 /// What the waits need.
@@ -55,6 +65,10 @@ struct World {
     /// The address of a listener whose backlog is full, and what keeps it so.
     full: SockAddr,
     _full: Vec<Handle>,
+    /// Its guard has been forgotten, so nobody ever unlocks it.
+    locked: Mutex<()>,
+    /// The same, by a reader.
+    read: RwLock<()>,
 }
 
 fn tcp() -> Handle {
@@ -89,7 +103,17 @@ impl World {
             keep.push(filler);
         }
         let client = client.join().expect("connect");
-        World { idle: listener(16).0, silent: (client, server), full: address, _full: keep }
+        let (locked, read) = (Mutex::new(()), RwLock::new(()));
+        std::mem::forget(locked.lock());
+        std::mem::forget(read.read());
+        World {
+            idle: listener(16).0,
+            silent: (client, server),
+            full: address,
+            _full: keep,
+            locked,
+            read,
+        }
     }
 }
 
@@ -119,16 +143,39 @@ fn connect(world: &World) {
 }
 
 fn blocking() {
-    let (reader, _writer) = std::io::pipe().expect("a pipe");
-    let read = run_blocking_interruptible(|| {
-        let mut byte = 0u8;
-        // SAFETY: one byte of a local.
-        match unsafe { libc::read(reader.as_raw_fd(), (&raw mut byte).cast(), 1) } {
-            -1 => Err(std::io::Error::last_os_error()),
-            _ => Ok(byte),
-        }
-    });
-    read.expect("nobody writes");
+    let (mut reader, _writer) = std::io::pipe().expect("a pipe");
+    blocking_interruptible(|| reader.read(&mut [0])).expect("nobody writes");
+}
+
+fn condvar() {
+    let (lock, condvar) = (Mutex::new(()), Condvar::new());
+    drop(condvar.wait(lock.lock().expect("it is new")));
+}
+
+fn semaphore() {
+    let none = Semaphore::new(0);
+    drop(none.acquire());
+}
+
+fn recv() {
+    let (_sender, receiver) = mpsc::channel::<()>();
+    receiver.recv().expect("there is a sender");
+}
+
+fn send() {
+    let (sender, _receiver) = mpmc::sync_channel(1);
+    sender.send(1).expect("there is a receiver");
+    sender.send(2).expect("there is a receiver");
+}
+
+fn select_of_three() {
+    let (_sender, receiver) = mpsc::channel::<()>();
+    let (empty, full) = (MVar::<()>::new_empty(), MVar::new(1));
+    select! {
+        got = bast::select::recv(&receiver) => got.expect("there is a sender"),
+        () = bast::select::take(&empty) => unreachable!(),
+        () = bast::select::put(&full, 2) => unreachable!(),
+    }
 }
 
 /// Who asks.
