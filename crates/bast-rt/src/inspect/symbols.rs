@@ -76,6 +76,12 @@ impl Frame {
         }
     }
 
+    /// The module of std that its file is: `std::sync::poison::mutex.rs`. An inlined function's name lacks it.
+    fn std_module(&self) -> Option<String> {
+        let (_, path) = self.file.as_ref()?.split_once("/library/")?;
+        Some(path.replace("/src/", "::").replace('/', "::"))
+    }
+
     fn is_rust(&self) -> bool {
         self.file.as_ref().is_some_and(|file| file.ends_with(".rs"))
     }
@@ -86,17 +92,19 @@ fn root_of_file(file: &str) -> Option<Root> {
     if file.starts_with("/rustc/") || file.contains("/rustlib/src/") {
         return Some(Root::Std);
     }
-    let (dir, _) = file.split_once("/src/")?;
-    let package = dir.rsplit(['/', '\\']).next()?;
-    let is = |name: &str| {
+    // A registry keeps its packages in a directory of that name, too: the last one counts.
+    let (dir, _) = file.rsplit_once("/src/")?;
+    let package = dir.rsplit('/').next()?;
+    let is = |package: &str, name: &str| {
         package.strip_prefix(name).is_some_and(|rest| {
             let mut rest = rest.chars();
             rest.next().is_none_or(|c| c == '-') && rest.next().is_none_or(|c| c.is_ascii_digit())
         })
     };
-    if ["bast", "bast-rt", "bast-sync", "bast-io", "bast-coro"].into_iter().any(is) {
+    if ["bast", "bast-rt", "bast-sync", "bast-io", "bast-coro"].iter().any(|name| is(package, name))
+    {
         Some(Root::Bast)
-    } else if is("backtrace") {
+    } else if is(package, "backtrace") {
         Some(Root::Std)
     } else {
         None
@@ -237,8 +245,12 @@ pub(super) fn blocking_call(frames: &[Frame]) -> Option<(&'static str, &'static 
     let inner = frames.iter().position(|frame| frame.root() == Root::User);
     let inner = &frames[..inner.unwrap_or(frames.len())];
     // From the user's side: a `Barrier` waits in a `Condvar`, which waits in a futex.
-    inner.iter().rev().filter_map(|frame| frame.name.as_deref()).find_map(|name| {
-        let call = CALLS.iter().find(|(needles, ..)| needles.iter().all(|n| name.contains(n)))?;
+    inner.iter().rev().find_map(|frame| {
+        let name = frame.name.as_deref()?;
+        let named = |name: &str| {
+            CALLS.iter().find(|(needles, ..)| needles.iter().all(|n| name.contains(n)))
+        };
+        let call = named(name).or_else(|| named(&format!("{}::{name}", frame.std_module()?)))?;
         Some((call.1, call.2))
     })
 }
@@ -254,11 +266,14 @@ mod tests {
         };
         let is = |found: Root, expected: Root| assert!(found == expected);
         is(root("run<F, T>", "/srv/bast/crates/bast-rt/src/fiber.rs"), Root::Bast);
-        is(root("{closure#0}", "/r/index.crates.io-6f17/bast-sync-0.1.0/src/mutex.rs"), Root::Bast);
+        is(
+            root("{closure#0}", "/r/src/index.crates.io-6f17/bast-sync-0.1.0/src/mutex.rs"),
+            Root::Bast,
+        );
         is(root("spin", "/srv/bast/examples/src/bin/stuck.rs"), Root::User);
         is(root("serve", "/srv/bastion/src/main.rs"), Root::User);
         is(root("serve", "/srv/bast-server/src/main.rs"), Root::User);
-        is(root("trace", "/r/index.crates.io-6f17/backtrace-0.3.77/src/lib.rs"), Root::Std);
+        is(root("trace", "/r/src/index.crates.io-6f17/backtrace-0.3.77/src/lib.rs"), Root::Std);
         is(root("call_once", "/rustc/59807/library/core/src/ops/function.rs"), Root::Std);
         is(root("epoll_wait", "./misc/syscall.c"), Root::Unknown);
     }

@@ -59,9 +59,10 @@ tests! {
         assert!(seen.spawned_at().file().ends_with("it/dump.rs"));
         assert_eq!(own_line(&dump, seen), Some(line.load(SeqCst)), "{dump}");
         let first = dump.backtrace(seen)[0].function().unwrap().to_owned();
-        assert!(first.ends_with("::park"), "the first line is the public call: {first}");
-        let last = dump.backtrace(seen).last().unwrap().function().unwrap().to_owned();
-        assert!(last.starts_with("it::dump::"), "the last line is the user's: {last}");
+        // With line tables only, an inlined function's name is all that there is.
+        assert!(first == "park" || first.ends_with("::park"), "the public call: {first}");
+        let last = dump.backtrace(seen).last().unwrap().file().unwrap().to_owned();
+        assert!(last.ends_with("it/dump.rs"), "the last line is the user's: {last}");
         let text = dump.to_string();
         assert!(text.contains("'dump parks': parked in park, for "), "{text}");
         assert!(text.contains(&format!("it/dump.rs:{}", line.load(SeqCst))), "{text}");
