@@ -1,6 +1,6 @@
 //! Races.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use bast_rt::{Cancelled, mask, sleep, spawn, timeout, yield_now};
@@ -117,15 +117,19 @@ fn a_request_during_the_drop_of_a_loser_is_not_lost() {
     for runtime in runtimes() {
         let reached = runtime.spawn(|| {
             // The loser begins first, or it would not begin.
-            let both: [Box<dyn FnOnce() -> Option<Slow> + Send>; 2] = [
+            let begun = AtomicBool::new(false);
+            let both: [Box<dyn FnOnce() -> Option<Slow> + Send + '_>; 2] = [
                 Box::new(|| {
                     mask(|| {
+                        begun.store(true, SeqCst);
                         sleep(SHORT);
                         Some(Slow)
                     })
                 }),
                 Box::new(|| {
-                    yield_now();
+                    while !begun.load(SeqCst) {
+                        yield_now();
+                    }
                     None
                 }),
             ];
