@@ -26,6 +26,7 @@ mod gate;
 #[cfg(not(loom))]
 #[allow(unsafe_code)]
 mod group;
+mod iterators;
 #[allow(unsafe_code)]
 mod lazy_lock;
 #[allow(unsafe_code)]

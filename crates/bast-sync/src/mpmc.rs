@@ -246,68 +246,11 @@ macro_rules! questions {
 questions!(Sender);
 questions!(Receiver);
 
-/// See [`Receiver::iter`].
-#[derive(Debug)]
-pub struct Iter<'a, T: 'a> {
-    receiver: &'a Receiver<T>,
-}
-
-/// See [`Receiver::try_iter`].
-#[derive(Debug)]
-pub struct TryIter<'a, T: 'a> {
-    receiver: &'a Receiver<T>,
-}
-
-/// An iterator that owns its receiver.
-#[derive(Debug)]
-pub struct IntoIter<T> {
-    receiver: Receiver<T>,
-}
-
-impl<T> Iterator for Iter<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.receiver.recv().ok()
-    }
-}
-
-impl<T> Iterator for TryIter<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.receiver.try_recv().ok()
-    }
-}
-
-impl<T> Iterator for IntoIter<T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.receiver.recv().ok()
-    }
-}
-
-impl<T> FusedIterator for Iter<'_, T> {}
-impl<T> FusedIterator for IntoIter<T> {}
-
-impl<'a, T> IntoIterator for &'a Receiver<T> {
-    type Item = T;
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
-    }
-}
-
-impl<T> IntoIterator for Receiver<T> {
-    type Item = T;
-    type IntoIter = IntoIter<T>;
-
-    fn into_iter(self) -> IntoIter<T> {
-        IntoIter { receiver: self }
-    }
-}
+crate::iterators::iterators!(
+    "See [`Receiver::iter`].",
+    "See [`Receiver::try_iter`].",
+    "An iterator that owns its receiver."
+);
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {

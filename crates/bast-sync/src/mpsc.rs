@@ -252,68 +252,11 @@ pub(crate) fn nothing_yet(why: Unreceived) -> RecvTimeoutError {
     }
 }
 
-/// Same as [`std::sync::mpsc::Iter`].
-#[derive(Debug)]
-pub struct Iter<'a, T: 'a> {
-    receiver: &'a Receiver<T>,
-}
-
-/// Same as [`std::sync::mpsc::TryIter`].
-#[derive(Debug)]
-pub struct TryIter<'a, T: 'a> {
-    receiver: &'a Receiver<T>,
-}
-
-/// Same as [`std::sync::mpsc::IntoIter`].
-#[derive(Debug)]
-pub struct IntoIter<T> {
-    receiver: Receiver<T>,
-}
-
-impl<T> Iterator for Iter<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.receiver.recv().ok()
-    }
-}
-
-impl<T> Iterator for TryIter<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.receiver.try_recv().ok()
-    }
-}
-
-impl<T> Iterator for IntoIter<T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.receiver.recv().ok()
-    }
-}
-
-impl<T> FusedIterator for Iter<'_, T> {}
-impl<T> FusedIterator for IntoIter<T> {}
-
-impl<'a, T> IntoIterator for &'a Receiver<T> {
-    type Item = T;
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
-    }
-}
-
-impl<T> IntoIterator for Receiver<T> {
-    type Item = T;
-    type IntoIter = IntoIter<T>;
-
-    fn into_iter(self) -> IntoIter<T> {
-        IntoIter { receiver: self }
-    }
-}
+crate::iterators::iterators!(
+    "Same as [`std::sync::mpsc::Iter`].",
+    "Same as [`std::sync::mpsc::TryIter`].",
+    "Same as [`std::sync::mpsc::IntoIter`]."
+);
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
