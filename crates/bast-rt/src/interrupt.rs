@@ -224,7 +224,7 @@ fn run<R>(requests: &Requests, source: Source, f: impl FnOnce() -> R) -> Option<
 pub(crate) fn quietly(f: impl FnOnce()) {
     let requests = cancel::mine();
     let (raised, unwinding) = (requests.raised.get(), requests.unwinding.get());
-    let Err(payload) = catch_unwind(AssertUnwindSafe(f)) else { return };
+    let Err(mut payload) = catch_unwind(AssertUnwindSafe(f)) else { return };
     requests.unwinding.set(unwinding);
     if payload.is::<Cancelled>() {
         requests.raised.set(raised);
@@ -232,8 +232,12 @@ pub(crate) fn quietly(f: impl FnOnce()) {
         requests.lower(interrupted.scope);
     }
     requests.attention.set(true);
-    // Its own destructor may panic as well, and so on: that one is let go of without.
-    if let Err(worse) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(worse);
+    // Its own destructor may panic as well, and so on: what does not come to an end is let go of without.
+    for _ in 0..8 {
+        match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            Ok(()) => return,
+            Err(worse) => payload = worse,
+        }
     }
+    std::mem::forget(payload);
 }
