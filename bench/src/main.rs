@@ -10,6 +10,7 @@
 
 mod child;
 mod echo;
+mod files;
 mod go;
 mod micro;
 mod pong;

@@ -7,6 +7,8 @@ pub(crate) mod units {
     pub(crate) const SPAWN_S: &str = "s to spawn";
     pub(crate) const END_S: &str = "s to end";
     pub(crate) const LATE_US: &str = "us late";
+    pub(crate) const CPU_FILE: &str = "cpu us/read";
+    pub(crate) const WALL_FILE: &str = "us/read";
     pub(crate) const CPU_MSG: &str = "cpu us/message";
     pub(crate) const MSG_S: &str = "messages/s";
     pub(crate) const CPU_REQ: &str = "cpu us/request";
@@ -87,6 +89,11 @@ const BOUNDED_2: &[&str] =
 const MPMC: &[&str] = &["bast", "crossbeam", "flume", "flume-tokio", "go"];
 const RENDEZVOUS: &[&str] = &["bast", "threads", "crossbeam", "flume", "flume-tokio", "go"];
 const SELECT: &[&str] = &["bast", "tokio-current", "tokio-multi", "crossbeam", "go"];
+const FILE_READ: &[&str] =
+    &["bast-uring", "bast-epoll", "plain-uring", "tokio-current", "tokio-multi", "threads"];
+const SMALL_FILES: &[&str] =
+    &["bast-uring", "bast-epoll", "tokio-current", "tokio-multi", "threads"];
+const SMALL_FILES_2: &[&str] = &["bast-uring", "bast-epoll", "tokio-multi", "threads"];
 const TIMER: &[&str] =
     &["bast-uring", "bast-epoll", "tokio-current", "tokio-multi", "may", "go", "threads"];
 const NET: &[&str] =
@@ -216,6 +223,20 @@ pub(crate) const BENCHES: &[Bench] = &[
         kind: Kind::Micro,
         units: &[units::NS],
         params: &[both("parked", &["bast", "tokio-current", "tokio-multi", "go"])],
+    },
+    Bench {
+        name: "file-read",
+        about: "4 KiB reads at random offsets, 64 in flight, from the page cache or past it (direct): CPU and wall time per read",
+        kind: Kind::Micro,
+        units: &[units::CPU_FILE, units::WALL_FILE],
+        params: &[both("cached", FILE_READ), both("direct", FILE_READ)],
+    },
+    Bench {
+        name: "small-files",
+        about: "10,000 files of 1 to 8 KiB are read whole, 256 at a time: CPU and wall time per file",
+        kind: Kind::Micro,
+        units: &[units::WALL_FILE, units::CPU_FILE],
+        params: &[both("10000", SMALL_FILES), both("10000@2", SMALL_FILES_2)],
     },
     Bench {
         name: "echo",

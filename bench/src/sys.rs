@@ -4,6 +4,8 @@
 //! This is the only file of the crate that opts in to `unsafe`. Everything here is a thin safe
 //! wrapper; no pointer outlives the call it is passed to.
 
+use io_uring::{IoUring, opcode, types};
+use std::fs::File;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -172,6 +174,72 @@ impl Epoll {
             Ok(n) => Ok(n as usize),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
             Err(e) => Err(e),
+        }
+    }
+}
+
+/// Reads of one file through a bare io_uring: each slot has a block of its own. Not to be forgotten while
+/// reads are on their way: its drop waits for them.
+pub(crate) struct ReadRing<'a> {
+    ring: IoUring,
+    fd: types::Fd,
+    blocks: Vec<&'a mut [u8]>,
+    busy: usize,
+}
+
+impl<'a> ReadRing<'a> {
+    pub(crate) fn new(file: &'a File, blocks: Vec<&'a mut [u8]>) -> io::Result<ReadRing<'a>> {
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .build(blocks.len() as u32)?;
+        let fd = types::Fd(file.as_raw_fd());
+        Ok(ReadRing { ring, fd, blocks, busy: 0 })
+    }
+
+    /// Begins to fill the slot's block from `offset` on. It goes to the kernel with the next `wait`.
+    pub(crate) fn read(&mut self, slot: usize, offset: u64) -> io::Result<()> {
+        let block = &mut self.blocks[slot];
+        let entry = opcode::Read::new(self.fd, block.as_mut_ptr(), block.len() as u32)
+            .offset(offset)
+            .build()
+            .user_data(slot as u64);
+        // SAFETY: the block and the file are borrowed for longer than this lives, and its drop waits.
+        unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
+        self.busy += 1;
+        Ok(())
+    }
+
+    /// Waits for at least one read to end; gives the slots of all that have.
+    pub(crate) fn wait(&mut self, slots: &mut Vec<usize>) -> io::Result<()> {
+        self.ring.submit_and_wait(1)?;
+        slots.clear();
+        for entry in self.ring.completion() {
+            self.busy -= 1;
+            let slot = entry.user_data() as usize;
+            let read = entry.result();
+            if read < 0 {
+                return Err(io::Error::from_raw_os_error(-read));
+            }
+            if read as usize != self.blocks[slot].len() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            slots.push(slot);
+        }
+        Ok(())
+    }
+
+    /// What has been read. Of a slot that is busy it says nothing.
+    pub(crate) fn block(&self, slot: usize) -> &[u8] {
+        self.blocks[slot]
+    }
+}
+
+impl Drop for ReadRing<'_> {
+    fn drop(&mut self) {
+        while self.busy > 0 {
+            self.ring.submit_and_wait(1).expect("the ring goes on");
+            self.busy -= self.ring.completion().count();
         }
     }
 }

@@ -3,10 +3,11 @@
 //! A target is a ratio of two medians of one run, or a plain limit. Targets of which the run has no
 //! figures are not shown.
 
+use crate::registry::BENCHES;
 use crate::report::Record;
 use std::fmt::Write;
 
-/// `bench param subject`; a subject that ends in `*` is the fastest of a family.
+/// `bench param subject`, of which the benchmark's first unit is meant; a subject that ends in `*` is the fastest of a family.
 type Which = (&'static str, &'static str, &'static str);
 
 enum Test {
@@ -62,6 +63,30 @@ const TARGETS: &[Target] = &[
         what: "timeout around what is ready, ns",
         test: Test::Ns(("timeout", "ready", "bast"), 60.0),
     },
+    Target {
+        what: "cached file reads, to a plain io_uring loop's",
+        test: Test::AtMost(
+            ("file-read", "cached", "bast-uring"),
+            1.15,
+            ("file-read", "cached", "plain-uring"),
+        ),
+    },
+    Target {
+        what: "file reads past the cache, to the same",
+        test: Test::AtMost(
+            ("file-read", "direct", "bast-uring"),
+            1.15,
+            ("file-read", "direct", "plain-uring"),
+        ),
+    },
+    Target {
+        what: "10,000 small files, tokio::fs's to ours",
+        test: Test::AtLeast(
+            ("small-files", "10000@2", "tokio*"),
+            2.0,
+            ("small-files", "10000@2", "bast-uring"),
+        ),
+    },
 ];
 
 fn median((bench, param, subject): Which, records: &[Record]) -> Option<f64> {
@@ -72,6 +97,7 @@ fn median((bench, param, subject): Which, records: &[Record]) -> Option<f64> {
     records
         .iter()
         .filter(|r| r.bench == bench && r.param == param && named(&r.subject))
+        .filter(|r| BENCHES.iter().any(|b| b.name == bench && b.units[0] == r.unit))
         .map(|r| r.median)
         .min_by(f64::total_cmp)
 }
@@ -100,7 +126,6 @@ pub(crate) fn table(records: &[Record]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::BENCHES;
 
     fn record((bench, param, subject): Which, ns: f64) -> Record {
         Record::new([bench, param, subject, "ns"], &[ns]).unwrap()

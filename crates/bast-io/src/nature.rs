@@ -4,7 +4,7 @@
 //! are answered here once.
 
 use crate::op::Interest;
-use crate::{HandleRef, Kind, Op, Outcome, sys};
+use crate::{HandleRef, Kind, Op, Outcome, Stat, sys};
 
 impl HandleRef {
     /// Whether it is asked by `recv` and `send`, which know `MSG_DONTWAIT`.
@@ -55,7 +55,8 @@ impl Op {
     pub(crate) const fn is_immediate(&self) -> bool {
         matches!(
             self,
-            Op::Nop
+            Op::Statx { flags: Stat::KNOWN, .. }
+                | Op::Nop
                 | Op::Socket { .. }
                 | Op::Bind { .. }
                 | Op::Listen { .. }

@@ -72,6 +72,16 @@ impl Stat {
         Stat::ask(handle.raw, c"", libc::AT_EMPTY_PATH, answer)
     }
 
+    /// Asks what is known of `handle` here: on a network file system that may be an older length. Every
+    /// driver answers on the spot.
+    #[must_use]
+    pub const fn known_of(handle: HandleRef, answer: &mut Answer) -> Op {
+        Stat::ask(handle.raw, c"", Stat::KNOWN, answer)
+    }
+
+    /// Of an open file, and without asking a server.
+    pub(crate) const KNOWN: i32 = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+
     /// Asks what is at `path`; follows symbolic links. The path and the answer are lent with the
     /// operation.
     #[must_use]

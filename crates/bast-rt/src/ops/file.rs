@@ -101,6 +101,17 @@ pub fn stat(handle: &Handle) -> io::Result<Stat> {
     Ok(answer.get())
 }
 
+/// As [`stat`], as far as it is known without asking a server: every driver answers on the spot.
+///
+/// # Errors
+/// The kernel's.
+pub fn stat_known(handle: &Handle) -> io::Result<Stat> {
+    let mut answer = Answer::new();
+    // SAFETY: rt 5: the answer outlives the operation.
+    unsafe { waiting(Stat::known_of(handle.as_ref(), &mut answer), None) }?;
+    Ok(answer.get())
+}
+
 /// What is at a path, and how long. Follows symbolic links.
 ///
 /// # Errors

@@ -36,7 +36,7 @@ pub use bast_io::opt::{
 };
 pub use bast_io::outcome::SHORTAGES;
 pub use file::{
-    close, fsync, open, read, read_vectored, sendfile, splice, stat, stat_path, write,
+    close, fsync, open, read, read_vectored, sendfile, splice, stat, stat_known, stat_path, write,
     write_vectored,
 };
 pub use message::{recv_from, recv_with_fds, send_to, send_with_fds};
