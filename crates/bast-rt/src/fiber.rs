@@ -22,6 +22,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Release};
+use std::task::Waker;
 use std::thread;
 
 use bast_coro::{Context, Stack, Suspender};
@@ -76,6 +77,9 @@ pub(crate) struct Header {
     pub(crate) started: Cell<bool>,
     /// The user's unpark token.
     pub(crate) token: Cell<bool>,
+    /// The future that it waits for wants to be polled, and whether it waits for one (module `block_on`).
+    pub(crate) notified: Cell<bool>,
+    pub(crate) polling: Cell<bool>,
     /// Since when it has been parked, in ticks of the worker's coarse clock.
     pub(crate) since: Cell<u32>,
     pub(crate) requests: Requests,
@@ -94,12 +98,21 @@ pub(crate) struct Header {
     pub(crate) locals: Locals,
 
     /// Who joins (see `lifecycle` for whose cell it is when).
-    pub(crate) waiter: UnsafeCell<Option<Waiter>>,
+    pub(crate) joiner: UnsafeCell<Option<Joiner>>,
     vtable: &'static VTable,
     pub(crate) id: u64,
     pub(crate) meta: Option<Box<Meta>>,
     /// Where it was spawned.
     pub(crate) site: &'static Location<'static>,
+}
+
+/// Who joins. Borrowed: it stays until DONE, or until it has been unregistered.
+#[derive(Clone, Copy)]
+pub(crate) enum Joiner {
+    /// A fiber or a thread that waits.
+    Waiting(Waiter),
+    /// Whoever has polled the handle.
+    Polling(NonNull<Waker>),
 }
 
 struct VTable {
@@ -159,6 +172,8 @@ where
                 state: Cell::new(State::New),
                 started: Cell::new(false),
                 token: Cell::new(false),
+                notified: Cell::new(false),
+                polling: Cell::new(false),
                 since: Cell::new(0),
                 requests: Requests::new(),
                 context: UnsafeCell::new(MaybeUninit::uninit()),
@@ -168,7 +183,7 @@ where
                 next: Cell::new(ptr::null()),
                 prev: Cell::new(ptr::null()),
                 locals: Locals::new(),
-                waiter: UnsafeCell::new(None),
+                joiner: UnsafeCell::new(None),
                 vtable: const {
                     &VTable {
                         run: run::<F, T>,
@@ -378,17 +393,28 @@ pub(crate) unsafe fn finish(header: NonNull<Header>, here: Option<&Worker>) {
         }
         Finish::Waiter => {
             // SAFETY: from TAKEN on the cell is ours.
-            let Some(waiter) = (unsafe { (*fiber.waiter.get()).take() }) else {
-                unreachable!("an announced waiter is in its cell");
+            let Some(joiner) = (unsafe { (*fiber.joiner.get()).take() }) else {
+                unreachable!("an announced joiner is in its cell");
             };
-            match (waiter, here) {
+            match (joiner, here) {
                 // A joiner of the caller's own worker cannot run before we are through.
-                (Waiter::Fiber(joiner), Some(worker)) if worker.is_home_of(joiner) => {
+                (Joiner::Waiting(Waiter::Fiber(joiner)), Some(worker))
+                    if worker.is_home_of(joiner) =>
+                {
                     let last = fiber.lifecycle.finish();
                     worker.wake(joiner);
                     last
                 }
-                _ => {
+                (Joiner::Polling(waker), _) => {
+                    // Somebody's code, which may panic.
+                    let mut woken = None;
+                    // SAFETY: the handle, which has the waker, does not leave before DONE.
+                    interrupt::quietly(|| woken = Some(unsafe { waker.as_ref() }.clone()));
+                    let last = fiber.lifecycle.finish();
+                    interrupt::quietly(|| woken.into_iter().for_each(Waker::wake));
+                    last
+                }
+                (Joiner::Waiting(waiter), _) => {
                     // SAFETY: the joiner does not leave before DONE.
                     let waiter = unsafe { waiter.retain() };
                     let last = fiber.lifecycle.finish();

@@ -1,16 +1,19 @@
 //! Waiting for a fiber to end, and handles to fibers.
 
 use std::fmt;
+use std::future::Future;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
+use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use crate::cancel;
-use crate::fiber::{self, Header};
+use crate::fiber::{self, Header, Joiner};
 use crate::parker::{Unparker, Waiter};
 use crate::remote;
 use crate::suspend::{self, Done};
@@ -21,6 +24,8 @@ use crate::worker::Worker;
 /// Same as [`std::thread::JoinHandle`], for a fiber. Dropping it detaches the fiber.
 pub struct JoinHandle<T> {
     header: NonNull<Header>,
+    /// The waker of whoever has polled this as a future, to which the fiber's cell may point.
+    polled: Option<Arc<Waker>>,
     result: PhantomData<T>,
 }
 
@@ -33,7 +38,7 @@ impl<T> JoinHandle<T> {
     /// # Safety
     /// The reference is the handle's from now on, and the fiber's result is a `T`.
     pub(crate) unsafe fn new(header: NonNull<Header>) -> JoinHandle<T> {
-        JoinHandle { header, result: PhantomData }
+        JoinHandle { header, polled: None, result: PhantomData }
     }
 
     fn header(&self) -> &Header {
@@ -54,8 +59,10 @@ impl<T> JoinHandle<T> {
     /// If a fiber joins itself, which could never return.
     #[inline]
     pub fn join(self) -> thread::Result<T> {
+        self.unpolled();
         wait(self.header());
-        let handle = ManuallyDrop::new(self);
+        let mut handle = ManuallyDrop::new(self);
+        handle.polled = None;
         // SAFETY: it is done; the handle is consumed, so the result is taken once.
         unsafe { fiber::take_result(handle.header) }
     }
@@ -75,6 +82,7 @@ impl<T> JoinHandle<T> {
     /// # Panics
     /// If a fiber joins itself.
     pub unsafe fn announce(&self, waiter: wait::Waiter) -> bool {
+        self.unpolled();
         // SAFETY: the caller's promise.
         unsafe { announce(self.header(), suspend::current(), waiter) }
     }
@@ -121,8 +129,54 @@ impl<T> JoinHandle<T> {
     }
 }
 
+/// Same as [`join`](JoinHandle::join), for code that awaits: as long as the fiber runs it is pending. Dropping the
+/// handle detaches the fiber here too.
+///
+/// # Panics
+/// If it is polled again after it was ready.
+///
+/// ```
+/// let handle = bast_rt::spawn(|| 6 * 7);
+/// assert_eq!(bast_rt::block_on(handle).unwrap(), 42);
+/// ```
+impl<T> Future for JoinHandle<T> {
+    type Output = thread::Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let handle = self.get_mut();
+        let waker = context.waker();
+        if !handle.is_finished() {
+            handle.unpolled();
+            let polled = match handle.polled.take() {
+                Some(polled) if polled.will_wake(waker) => polled,
+                _ => Arc::new(waker.clone()),
+            };
+            let polled = NonNull::from(&**handle.polled.insert(polled));
+            // SAFETY: the handle is borrowed exclusively, so nobody else joins, and the cell is nobody's now
+            // (module `lifecycle`); the waker stays until `unpolled`.
+            unsafe { *handle.header().joiner.get() = Some(Joiner::Polling(polled)) };
+            // If it has ended meanwhile, the look below finds that.
+            handle.header().lifecycle.register();
+        }
+        handle.take_result().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+// The result is not in the handle.
+impl<T> Unpin for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    /// Makes the fiber forget the waker, if it knows it.
+    fn unpolled(&self) {
+        if self.polled.is_some() {
+            self.withdraw();
+        }
+    }
+}
+
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
+        self.unpolled();
         // SAFETY: the handle's reference.
         unsafe { fiber::detach(self.header) };
     }
@@ -142,7 +196,7 @@ unsafe fn announce(target: &Header, who: Option<(&Worker, &Header)>, waiter: wai
     assert!(who.is_none_or(|(_, me)| !std::ptr::eq(target, me)), "a fiber cannot join itself");
     // SAFETY: nobody else joins, and without WAITER the cell is the joiner's, unless the fiber has ended:
     // then it is nobody's.
-    unsafe { *target.waiter.get() = Some(waiter.0) };
+    unsafe { *target.joiner.get() = Some(Joiner::Waiting(waiter.0)) };
     target.lifecycle.register()
 }
 

@@ -8,6 +8,8 @@
 //! wait for). The contracts cited as "rt 1" and so on are in ARCHITECTURE.md.
 
 #[allow(unsafe_code)]
+mod block_on;
+#[allow(unsafe_code)]
 mod blocking;
 #[allow(unsafe_code)]
 mod cancel;
@@ -68,6 +70,7 @@ mod worker;
 
 pub use bast_coro::StackError;
 pub use bast_io::DriverKind;
+pub use block_on::block_on;
 pub use blocking::{run_blocking, run_blocking_interruptible};
 pub use cancel::{Cancelled, mask, stop_requested};
 pub use config::StackGuards;

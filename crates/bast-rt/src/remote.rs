@@ -39,6 +39,8 @@ pub(crate) const CANCEL: u8 = 4;
 const HOMED: u8 = 8;
 /// A flag of one of its scopes was set.
 pub(crate) const LOOK: u8 = 16;
+/// A future that it polls wants to be polled again.
+pub(crate) const POLL: u8 = 32;
 
 /// The word.
 pub(crate) struct Remote {

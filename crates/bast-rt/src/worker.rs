@@ -428,6 +428,9 @@ impl Worker {
         if bits & remote::UNPARK != 0 {
             header.token.set(true);
         }
+        if bits & remote::POLL != 0 {
+            header.notified.set(true);
+        }
         if bits & remote::CANCEL != 0 {
             header.requests.cancel.set(true);
         }

@@ -2,6 +2,7 @@
 
 pub mod fiber;
 pub mod fs;
+pub mod future;
 pub mod group;
 pub mod inspect;
 pub mod io;
@@ -20,6 +21,7 @@ pub use fiber::{
     yield_now,
 };
 
+pub use future::block_on;
 pub use group::{CancelToken, for_each_concurrent, group, join_all, par_map, race};
 
 // The macro and the module of this name.

@@ -11,6 +11,7 @@ mod fibers;
 mod fibers_only;
 mod fs;
 mod fs_only;
+mod futures;
 mod locals;
 mod names;
 mod net_only;
