@@ -225,6 +225,17 @@ pub(crate) const BENCHES: &[Bench] = &[
         params: &[both("parked", &["bast", "tokio-current", "tokio-multi", "go"])],
     },
     Bench {
+        name: "await",
+        about: "a future is polled, waited for when it is ready, and waited for until a neighbour wakes",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[
+            both("polled", &["bast"]),
+            both("ready", &["bast"]),
+            both("woken", &["bast", "tokio-current", "tokio-multi"]),
+        ],
+    },
+    Bench {
         name: "file-read",
         about: "4 KiB reads at random offsets, 64 in flight, from the page cache or past it (direct): CPU and wall time per read",
         kind: Kind::Micro,

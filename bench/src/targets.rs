@@ -64,6 +64,10 @@ const TARGETS: &[Target] = &[
         test: Test::Ns(("timeout", "ready", "bast"), 60.0),
     },
     Target {
+        what: "a future that a neighbour wakes, ns",
+        test: Test::Ns(("await", "woken", "bast"), 40.0),
+    },
+    Target {
         what: "cached file reads, to a plain io_uring loop's",
         test: Test::AtMost(
             ("file-read", "cached", "bast-uring"),

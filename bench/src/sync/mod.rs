@@ -6,6 +6,7 @@
 //! channel.rs    messages between tasks that block                         channel, ping-pong oneshot
 //! select.rs     a receive from one channel and from either of two         select
 //! interrupt.rs  timeouts and cancellation of bast                         timeout, cancel
+//! awaiting.rs  fibers that wait for futures                                await
 //! tokio.rs      the same with `async`: locks, timeout, cancel
 //! flow.rs       the same with `async`: channels and select
 //! ```
@@ -13,6 +14,7 @@
 //! Go's part is `rivals/go/{exclusive,channel,interrupt}.go`. Whatever is measured computes a sum or
 //! a count that is checked, so that none of it can be optimised away.
 
+mod awaiting;
 mod channel;
 mod exclusive;
 mod flow;
@@ -35,7 +37,7 @@ const LOCKS: u64 = 200_000;
 
 /// Whether this module has the benchmark.
 pub(crate) fn has(job: &Job) -> bool {
-    let names = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel"];
+    let names = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel", "await"];
     names.contains(&job.bench.as_str()) || (job.bench == "ping-pong" && job.param == "oneshot")
 }
 
@@ -44,6 +46,7 @@ pub(crate) fn run(subject: &str, job: &Job) -> Result<Values, String> {
         ("tokio-current" | "tokio-multi" | "flume-tokio", "channel" | "select" | "ping-pong") => {
             flow::run(subject, job)
         }
+        (_, "await") => awaiting::run(subject, job),
         ("tokio-current" | "tokio-multi", _) => tokio::run(subject, job),
         (_, "lock" | "contended" | "mvar") => exclusive::run(subject, job),
         (_, "channel" | "ping-pong") => channel::run(subject, job),

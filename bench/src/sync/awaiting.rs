@@ -1,0 +1,105 @@
+//! Waiting for futures.
+//!
+//! * `await polled`: a future that is ready is polled. The floor of the next.
+//! * `await ready`: it is waited for.
+//! * `await woken`: a future that a neighbour on the same worker makes ready: half of a round trip between two
+//!   that wait for each other.
+
+use super::not_run;
+use crate::micro::{self, Job};
+use crate::stats::Meter;
+use atomic_waker::AtomicWaker;
+use bast::future::Wait;
+use std::future::{Future, poll_fn};
+use std::hint::black_box;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+pub(super) fn run(subject: &str, job: &Job) -> Result<f64, String> {
+    let meter = Meter::new(job.span);
+    match (job.param.as_str(), subject) {
+        (param, "bast") => {
+            let rt = micro::bast_runtime(subject, job.workers)?;
+            let param = param.to_owned();
+            rt.run(move || match param.as_str() {
+                "polled" => Ok(polled(meter)),
+                "ready" => Ok(super::steps(meter, || check(ready().wait()))),
+                "woken" => Ok(woken(meter)),
+                _ => Err("no such parameter".to_owned()),
+            })
+        }
+        ("woken", "tokio-current" | "tokio-multi") => {
+            let rt = micro::tokio_runtime(subject, job.workers)?;
+            let there = Arc::<Event>::default();
+            let back = Arc::<Event>::default();
+            rt.spawn(echo(Arc::clone(&there), Arc::clone(&back)));
+            rt.block_on(rounds(meter, there, back)).map(|ns| ns / 2.0)
+        }
+        _ => not_run(subject, job),
+    }
+}
+
+#[inline(never)]
+fn ready() -> impl Future<Output = u64> {
+    std::future::ready(black_box(7))
+}
+
+fn check(value: u64) {
+    assert_eq!(value, 7);
+}
+
+fn polled(meter: Meter) -> f64 {
+    let mut context = Context::from_waker(Waker::noop());
+    super::steps(meter, || match pin!(ready()).poll(&mut context) {
+        Poll::Ready(value) => check(value),
+        Poll::Pending => unreachable!(),
+    })
+}
+
+fn woken(meter: Meter) -> f64 {
+    let there = Arc::<Event>::default();
+    let back = Arc::<Event>::default();
+    let echoing = echo(Arc::clone(&there), Arc::clone(&back));
+    let fiber = bast::Builder::new().worker(0).spawn(|| echoing.wait()).expect("there is a stack");
+    let ns = rounds(meter, there, back).wait().expect("the echo answers");
+    fiber.cancel();
+    ns / 2.0
+}
+
+/// Something that happens again and again.
+#[derive(Default)]
+struct Event {
+    set: AtomicBool,
+    waker: AtomicWaker,
+}
+
+impl Event {
+    fn set(&self) {
+        self.set.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        self.waker.register(context.waker());
+        if self.set.swap(false, Ordering::AcqRel) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+async fn echo(there: Arc<Event>, back: Arc<Event>) {
+    loop {
+        poll_fn(|context| there.poll(context)).await;
+        back.set();
+    }
+}
+
+async fn rounds(mut meter: Meter, there: Arc<Event>, back: Arc<Event>) -> Result<f64, String> {
+    while let Some(n) = meter.next() {
+        for _ in 0..n {
+            there.set();
+            poll_fn(|context| back.poll(context)).await;
+        }
+    }
+    Ok(meter.ns())
+}
