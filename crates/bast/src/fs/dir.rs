@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{FileType, Metadata};
 use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::{Path, PathBuf};
 
 use bast_rt::run_blocking;
@@ -52,6 +53,10 @@ impl Iterator for ReadDir {
     }
 }
 
+// As std's. (An entry's error may hold anything, but a panic leaves none half made.)
+impl UnwindSafe for ReadDir {}
+impl RefUnwindSafe for ReadDir {}
+
 impl fmt::Debug for ReadDir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ReadDir").field(&self.rest).finish()
@@ -61,7 +66,7 @@ impl fmt::Debug for ReadDir {
 /// Same as [`std::fs::DirEntry`].
 #[derive(Debug)]
 pub struct DirEntry {
-    std: std::fs::DirEntry,
+    pub(crate) std: std::fs::DirEntry,
 }
 
 impl DirEntry {
@@ -92,18 +97,12 @@ impl DirEntry {
     pub fn file_type(&self) -> io::Result<FileType> {
         run_blocking(|| self.std.file_type())
     }
-
-    /// Same as [`std::os::unix::fs::DirEntryExt::ino`].
-    #[must_use]
-    pub fn ino(&self) -> u64 {
-        std::os::unix::fs::DirEntryExt::ino(&self.std)
-    }
 }
 
 /// Same as [`std::fs::DirBuilder`].
 #[derive(Debug)]
 pub struct DirBuilder {
-    std: std::fs::DirBuilder,
+    pub(crate) std: std::fs::DirBuilder,
 }
 
 impl DirBuilder {
@@ -116,12 +115,6 @@ impl DirBuilder {
     /// Same as [`std::fs::DirBuilder::recursive`].
     pub fn recursive(&mut self, recursive: bool) -> &mut DirBuilder {
         self.std.recursive(recursive);
-        self
-    }
-
-    /// Same as [`std::os::unix::fs::DirBuilderExt::mode`].
-    pub fn mode(&mut self, mode: u32) -> &mut DirBuilder {
-        std::os::unix::fs::DirBuilderExt::mode(&mut self.std, mode);
         self
     }
 

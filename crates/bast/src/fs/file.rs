@@ -38,7 +38,8 @@ const LOCK_TRIES: [Duration; 2] = [Duration::from_micros(100), Duration::from_mi
 /// * Reading, writing, syncing and opening are suspension points.
 /// * [`lock`](File::lock) and [`lock_shared`](File::lock_shared) try again and again, with pauses of up to 20 ms, so that a
 ///   waiting fiber can be cancelled and holds up nobody.
-/// * The methods of [`std::os::unix::fs::FileExt`] are inherent.
+/// * A drop closes on the spot, as in std: on a file system that writes back at that moment (NFS, FUSE) that waits.
+///   [`sync_all`](File::sync_all) before it leaves nothing to write.
 pub struct File {
     handle: Handle,
 }
@@ -230,63 +231,6 @@ impl File {
         self.blocking(std::fs::File::unlock)
     }
 
-    /// Same as [`std::os::unix::fs::FileExt::read_at`].
-    ///
-    /// # Errors
-    /// As std's.
-    ///
-    /// # Cancellation
-    /// A suspension point, as the other methods that take an offset.
-    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        ops::read(&self.handle, buf, Some(offset))
-    }
-
-    /// Same as [`std::os::unix::fs::FileExt::read_exact_at`].
-    ///
-    /// # Errors
-    /// As std's.
-    pub fn read_exact_at(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
-        while !buf.is_empty() {
-            match self.read_at(buf, offset) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => {
-                    buf = &mut buf[n..];
-                    offset += n as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Same as [`std::os::unix::fs::FileExt::write_at`].
-    ///
-    /// # Errors
-    /// As std's.
-    pub fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        ops::write(&self.handle, buf, Some(offset))
-    }
-
-    /// Same as [`std::os::unix::fs::FileExt::write_all_at`].
-    ///
-    /// # Errors
-    /// As std's.
-    pub fn write_all_at(&self, mut buf: &[u8], mut offset: u64) -> io::Result<()> {
-        while !buf.is_empty() {
-            match self.write_at(buf, offset) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    buf = &buf[n..];
-                    offset += n as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
     /// How much there is from the current position on, for the buffer; 0 if that is not known.
     fn left(&self) -> usize {
         let length = ops::stat(&self.handle).map_or(0, |stat| stat.len);
@@ -340,8 +284,12 @@ impl Write for &File {
 
 impl Seek for &File {
     fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
-        // The kernel moves a number.
-        with_std_file(&self.handle, |mut file| file.seek(pos))
+        match pos {
+            // Where the end is may have to be asked for over a network.
+            SeekFrom::End(_) => self.blocking(|mut file| file.seek(pos)),
+            // The kernel moves a number.
+            _ => with_std_file(&self.handle, |mut file| file.seek(pos)),
+        }
     }
 }
 
