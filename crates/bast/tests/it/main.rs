@@ -17,6 +17,7 @@ mod net_only;
 mod ops;
 mod os;
 mod pool;
+mod ported;
 mod process;
 mod signals;
 mod stopping;
