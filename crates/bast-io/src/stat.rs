@@ -115,3 +115,25 @@ impl Position {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, OpenOptions};
+
+    use super::Position;
+    use crate::{Handle, Kind};
+
+    #[test]
+    fn files_have_a_position_and_pipes_have_none() {
+        let of = |fd| Position::of(&Handle::from_owned(fd, Kind::File));
+        let path = std::env::temp_dir().join(format!("bast-io-position-{}", std::process::id()));
+        let file = File::create(&path).expect("a file");
+        assert_eq!(of(file.into()), Position::Moves);
+        let log = OpenOptions::new().append(true).open(&path).expect("a file");
+        assert_eq!(of(log.into()), Position::Appends);
+        std::fs::remove_file(&path).expect("ours");
+        let (reader, _writer) = std::io::pipe().expect("a pipe");
+        assert_eq!(of(reader.into()), Position::None);
+        assert_eq!(of(File::open("/dev/null").expect("there").into()), Position::None);
+    }
+}

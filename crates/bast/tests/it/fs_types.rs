@@ -49,6 +49,7 @@ twins! {
         assert_eq!(shared.metadata().unwrap().len(), 8);
     }
 
+    #[allow(clippy::useless_conversion)]
     fn conversions() {
         needs_kernel!();
         let dir = Temp::new();
