@@ -32,7 +32,7 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
 /// `next` is a suspension point once in 256 entries.
 pub struct ReadDir {
     rest: Option<std::fs::ReadDir>,
-    ahead: VecDeque<io::Result<std::fs::DirEntry>>,
+    ahead: VecDeque<io::Result<DirEntry>>,
 }
 
 impl Iterator for ReadDir {
@@ -43,13 +43,14 @@ impl Iterator for ReadDir {
             && let Some(rest) = &mut self.rest
         {
             let ahead = &mut self.ahead;
-            run_blocking(|| ahead.extend(rest.by_ref().take(BATCH)));
+            run_blocking(|| {
+                ahead.extend(rest.by_ref().take(BATCH).map(|entry| entry.map(DirEntry::new)));
+            });
             if self.ahead.len() < BATCH {
                 self.rest = None;
             }
         }
-        let entry = self.ahead.pop_front()?;
-        Some(entry.map(|std| DirEntry { std }))
+        self.ahead.pop_front()
     }
 }
 
@@ -64,12 +65,19 @@ impl fmt::Debug for ReadDir {
 }
 
 /// Same as [`std::fs::DirEntry`].
-#[derive(Debug)]
 pub struct DirEntry {
     pub(crate) std: std::fs::DirEntry,
+    /// Most file systems tell it with the name; asked for where it may have to be looked up.
+    kind: Option<FileType>,
 }
 
 impl DirEntry {
+    /// To be called on the pool.
+    fn new(std: std::fs::DirEntry) -> DirEntry {
+        let kind = std.file_type().ok();
+        DirEntry { std, kind }
+    }
+
     /// Same as [`std::fs::DirEntry::path`].
     #[must_use]
     pub fn path(&self) -> PathBuf {
@@ -95,7 +103,13 @@ impl DirEntry {
     /// # Errors
     /// As std's.
     pub fn file_type(&self) -> io::Result<FileType> {
-        run_blocking(|| self.std.file_type())
+        self.kind.map_or_else(|| run_blocking(|| self.std.file_type()), Ok)
+    }
+}
+
+impl fmt::Debug for DirEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.std.fmt(f)
     }
 }
 

@@ -273,6 +273,7 @@ twins! {
             let entry = entry.unwrap();
             let (kind, of_metadata) = (entry.file_type().unwrap(), entry.metadata().unwrap().file_type());
             assert_eq!(kind, of_metadata);
+            assert_eq!(format!("{entry:?}"), format!("DirEntry({:?})", entry.path()));
             let kinds = [kind.is_dir(), kind.is_file(), kind.is_symlink(), kind.is_socket()];
             (entry.file_name().into_string().unwrap(), kinds)
         }).collect();
