@@ -8,6 +8,7 @@
 //! ```
 
 mod cmd;
+mod coverage;
 mod examples;
 mod load;
 mod steps;

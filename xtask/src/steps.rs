@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::cmd::{Cmd, is_installed};
-use crate::{examples, tidy};
+use crate::{coverage, examples, tidy};
 
 /// The drivers every Linux has, the second by falling back where the kernel forbids the first.
 pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
@@ -41,6 +41,15 @@ pub(crate) const ALL: &[Step] = &[
         run: test,
     },
     Step { name: "docs", about: "the documentation has no warning", options: &[], run: docs },
+    Step {
+        name: "coverage",
+        about: "every item of std is in bast, or COVERAGE.md says why not",
+        options: &[
+            "--write     make COVERAGE.md anew",
+            "--relist    make the list of std's items anew, from the toolchain's rust-docs",
+        ],
+        run: coverage::run,
+    },
     Step {
         name: "loom",
         about: "the lock-free protocols, every interleaving",

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
 use std::pin::Pin;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -119,6 +120,12 @@ impl<T> JoinHandle<T> {
     pub fn fiber(&self) -> Fiber {
         // SAFETY: the handle keeps the header alive.
         Fiber { who: unsafe { Waiter::Fiber(self.header).retain() } }
+    }
+
+    /// Same as [`std::thread::JoinHandle::thread`], but by value: [`fiber`](JoinHandle::fiber) under std's name.
+    #[must_use]
+    pub fn thread(&self) -> Fiber {
+        self.fiber()
     }
 
     /// Asks the fiber to end: its current or next suspension point brings its kernel operation to an
@@ -275,6 +282,10 @@ impl fmt::Display for FiberId {
 pub struct Fiber {
     who: Unparker,
 }
+
+// As std's: a panic leaves no handle half made.
+impl UnwindSafe for Fiber {}
+impl RefUnwindSafe for Fiber {}
 
 impl Fiber {
     /// Makes the fiber's current or next [`park`](crate::park) return.

@@ -13,7 +13,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
@@ -91,6 +91,9 @@ where
         Ok(value) => value,
     }
 }
+
+// As std's: what a panic interrupts is a spawn, which happens or not.
+impl RefUnwindSafe for Scope<'_, '_> {}
 
 impl<'scope> Scope<'scope, '_> {
     /// Same as [`std::thread::Scope::spawn`].
@@ -230,6 +233,12 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// The fiber.
     #[must_use]
     pub fn fiber(&self) -> Fiber {
+        self.fiber.fiber()
+    }
+
+    /// As [`JoinHandle::thread`].
+    #[must_use]
+    pub fn thread(&self) -> Fiber {
         self.fiber.fiber()
     }
 

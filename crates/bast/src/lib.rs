@@ -12,6 +12,7 @@ pub mod os;
 pub mod process;
 pub mod signal;
 pub mod sync;
+pub mod thread;
 pub mod time;
 
 pub use fiber::{

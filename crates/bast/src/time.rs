@@ -4,4 +4,4 @@
 pub use bast_rt::{Instant, sleep, sleep_until};
 
 #[doc(no_inline)]
-pub use std::time::{Duration, SystemTime, SystemTimeError, UNIX_EPOCH};
+pub use std::time::{Duration, SystemTime, SystemTimeError, TryFromFloatSecsError, UNIX_EPOCH};

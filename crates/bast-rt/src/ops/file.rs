@@ -33,21 +33,34 @@ pub fn close(handle: Handle) -> io::Result<()> {
     mask(|| unsafe { at_once(Op::Close { fd }) }).map(drop)
 }
 
+/// io_uring takes the largest number for "at the position".
+fn check(offset: Option<u64>) -> io::Result<()> {
+    match offset {
+        Some(offset) if i64::try_from(offset).is_err() => Err(io::ErrorKind::InvalidInput.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Reads at `offset`, or with `None` at the handle's own position. Zero is the end of the file.
 ///
+/// io_uring keeps no order in the position of a regular file: two at once may use the same one, and it stays where it is
+/// after a part that an error followed, and after direct I/O. So give those an offset.
+///
 /// # Errors
-/// The kernel's.
+/// The kernel's. `InvalidInput` for an offset beyond what files can have.
 pub fn read(handle: &Handle, buf: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
+    check(offset)?;
     let op = Op::Read { handle: handle.as_ref(), buf: buf.as_mut_ptr(), len: buf.len(), offset };
     // SAFETY: rt 5: the buffer is borrowed until the operation is over.
     unsafe { waiting(op, None) }
 }
 
-/// Writes at `offset`, or with `None` at the handle's own position. May write less than all.
+/// Writes at `offset`, or with `None` at the handle's own position, for which see [`read`]. May write less than all.
 ///
 /// # Errors
-/// The kernel's.
+/// As [`read`].
 pub fn write(handle: &Handle, buf: &[u8], offset: Option<u64>) -> io::Result<usize> {
+    check(offset)?;
     let op = Op::Write { handle: handle.as_ref(), buf: buf.as_ptr(), len: buf.len(), offset };
     // SAFETY: rt 5: the buffer is borrowed until the operation is over.
     unsafe { waiting(op, None) }
@@ -62,6 +75,7 @@ pub fn read_vectored(
     bufs: &mut [IoSliceMut<'_>],
     offset: Option<u64>,
 ) -> io::Result<usize> {
+    check(offset)?;
     let (iov, count) = msg::pieces_mut(bufs);
     // SAFETY: rt 5: the buffers and their list are borrowed until the operation is over.
     unsafe { waiting(Op::ReadV { handle: handle.as_ref(), iov, count, offset }, None) }
@@ -76,6 +90,7 @@ pub fn write_vectored(
     bufs: &[IoSlice<'_>],
     offset: Option<u64>,
 ) -> io::Result<usize> {
+    check(offset)?;
     let (iov, count) = msg::pieces(bufs);
     // SAFETY: rt 5: the buffers and their list are borrowed until the operation is over.
     unsafe { waiting(Op::WriteV { handle: handle.as_ref(), iov, count, offset }, None) }
@@ -134,6 +149,8 @@ pub fn splice(
     to_offset: Option<u64>,
     len: u32,
 ) -> io::Result<usize> {
+    check(from_offset)?;
+    check(to_offset)?;
     let (from, to) = (from.as_ref(), to.as_ref());
     // SAFETY: no memory.
     unsafe { waiting(Op::Splice { from, from_offset, to, to_offset, len }, None) }

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{FileType, Metadata};
 use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::{Path, PathBuf};
 
 use bast_rt::run_blocking;
@@ -31,7 +32,7 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
 /// `next` is a suspension point once in 256 entries.
 pub struct ReadDir {
     rest: Option<std::fs::ReadDir>,
-    ahead: VecDeque<io::Result<std::fs::DirEntry>>,
+    ahead: VecDeque<io::Result<DirEntry>>,
 }
 
 impl Iterator for ReadDir {
@@ -42,15 +43,20 @@ impl Iterator for ReadDir {
             && let Some(rest) = &mut self.rest
         {
             let ahead = &mut self.ahead;
-            run_blocking(|| ahead.extend(rest.by_ref().take(BATCH)));
+            run_blocking(|| {
+                ahead.extend(rest.by_ref().take(BATCH).map(|entry| entry.map(DirEntry::new)));
+            });
             if self.ahead.len() < BATCH {
                 self.rest = None;
             }
         }
-        let entry = self.ahead.pop_front()?;
-        Some(entry.map(|std| DirEntry { std }))
+        self.ahead.pop_front()
     }
 }
+
+// As std's. (An entry's error may hold anything, but a panic leaves none half made.)
+impl UnwindSafe for ReadDir {}
+impl RefUnwindSafe for ReadDir {}
 
 impl fmt::Debug for ReadDir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,12 +65,19 @@ impl fmt::Debug for ReadDir {
 }
 
 /// Same as [`std::fs::DirEntry`].
-#[derive(Debug)]
 pub struct DirEntry {
-    std: std::fs::DirEntry,
+    pub(crate) std: std::fs::DirEntry,
+    /// Most file systems tell it with the name; asked for where it may have to be looked up.
+    kind: Option<FileType>,
 }
 
 impl DirEntry {
+    /// To be called on the pool.
+    fn new(std: std::fs::DirEntry) -> DirEntry {
+        let kind = std.file_type().ok();
+        DirEntry { std, kind }
+    }
+
     /// Same as [`std::fs::DirEntry::path`].
     #[must_use]
     pub fn path(&self) -> PathBuf {
@@ -90,20 +103,20 @@ impl DirEntry {
     /// # Errors
     /// As std's.
     pub fn file_type(&self) -> io::Result<FileType> {
-        run_blocking(|| self.std.file_type())
+        self.kind.map_or_else(|| run_blocking(|| self.std.file_type()), Ok)
     }
+}
 
-    /// Same as [`std::os::unix::fs::DirEntryExt::ino`].
-    #[must_use]
-    pub fn ino(&self) -> u64 {
-        std::os::unix::fs::DirEntryExt::ino(&self.std)
+impl fmt::Debug for DirEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.std.fmt(f)
     }
 }
 
 /// Same as [`std::fs::DirBuilder`].
 #[derive(Debug)]
 pub struct DirBuilder {
-    std: std::fs::DirBuilder,
+    pub(crate) std: std::fs::DirBuilder,
 }
 
 impl DirBuilder {
@@ -116,12 +129,6 @@ impl DirBuilder {
     /// Same as [`std::fs::DirBuilder::recursive`].
     pub fn recursive(&mut self, recursive: bool) -> &mut DirBuilder {
         self.std.recursive(recursive);
-        self
-    }
-
-    /// Same as [`std::os::unix::fs::DirBuilderExt::mode`].
-    pub fn mode(&mut self, mode: u32) -> &mut DirBuilder {
-        std::os::unix::fs::DirBuilderExt::mode(&mut self.std, mode);
         self
     }
 

@@ -4,12 +4,14 @@ use std::fmt;
 use std::fs::{FileTimes, Metadata, Permissions, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bast_io::Handle;
 use bast_rt::{ops, run_blocking, sleep};
 
 use super::OpenOptions;
+use super::position::Position;
 use crate::os::unix::with_std_file;
 
 /// How long [`File::lock`] waits between two tries, at first and at most.
@@ -38,15 +40,18 @@ const LOCK_TRIES: [Duration; 2] = [Duration::from_micros(100), Duration::from_mi
 /// * Reading, writing, syncing and opening are suspension points.
 /// * [`lock`](File::lock) and [`lock_shared`](File::lock_shared) try again and again, with pauses of up to 20 ms, so that a
 ///   waiting fiber can be cancelled and holds up nobody.
-/// * The methods of [`std::os::unix::fs::FileExt`] are inherent.
+/// * To open a FIFO for reading does not always wait for a writer; the first read does.
+/// * A drop closes on the spot, as in std: on a file system that writes back at that moment (NFS, FUSE) that waits.
+///   [`sync_all`](File::sync_all) before it leaves nothing to write.
 pub struct File {
     handle: Handle,
+    position: Arc<Position>,
 }
 
 impl File {
     /// Around a handle that is in the mode of [`Kind::File`](bast_io::Kind::File).
     pub(crate) fn from_handle(handle: Handle) -> File {
-        File { handle }
+        File { handle, position: Arc::default() }
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -169,7 +174,8 @@ impl File {
     /// As std's.
     pub fn try_clone(&self) -> io::Result<File> {
         // Duplicating a descriptor waits for nothing.
-        with_std_file(&self.handle, std::fs::File::try_clone).map(File::from)
+        let clone = with_std_file(&self.handle, std::fs::File::try_clone)?;
+        Ok(File { position: Arc::clone(&self.position), ..File::from(clone) })
     }
 
     /// Same as [`std::fs::File::lock`].
@@ -230,63 +236,6 @@ impl File {
         self.blocking(std::fs::File::unlock)
     }
 
-    /// Same as [`std::os::unix::fs::FileExt::read_at`].
-    ///
-    /// # Errors
-    /// As std's.
-    ///
-    /// # Cancellation
-    /// A suspension point, as the other methods that take an offset.
-    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        ops::read(&self.handle, buf, Some(offset))
-    }
-
-    /// Same as [`std::os::unix::fs::FileExt::read_exact_at`].
-    ///
-    /// # Errors
-    /// As std's.
-    pub fn read_exact_at(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
-        while !buf.is_empty() {
-            match self.read_at(buf, offset) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => {
-                    buf = &mut buf[n..];
-                    offset += n as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Same as [`std::os::unix::fs::FileExt::write_at`].
-    ///
-    /// # Errors
-    /// As std's.
-    pub fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        ops::write(&self.handle, buf, Some(offset))
-    }
-
-    /// Same as [`std::os::unix::fs::FileExt::write_all_at`].
-    ///
-    /// # Errors
-    /// As std's.
-    pub fn write_all_at(&self, mut buf: &[u8], mut offset: u64) -> io::Result<()> {
-        while !buf.is_empty() {
-            match self.write_at(buf, offset) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    buf = &buf[n..];
-                    offset += n as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
     /// How much there is from the current position on, for the buffer; 0 if that is not known.
     fn left(&self) -> usize {
         let length = ops::stat_known(&self.handle).map_or(0, |stat| stat.len);
@@ -297,11 +246,11 @@ impl File {
 
 impl Read for &File {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        ops::read(&self.handle, buf, None)
+        self.position.advance(&self.handle, false, |at| ops::read(&self.handle, buf, at))
     }
 
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        ops::read_vectored(&self.handle, bufs, None)
+        self.position.advance(&self.handle, false, |at| ops::read_vectored(&self.handle, bufs, at))
     }
 
     fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
@@ -326,11 +275,11 @@ impl Read for Plain<'_> {
 
 impl Write for &File {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        ops::write(&self.handle, buf, None)
+        self.position.advance(&self.handle, true, |at| ops::write(&self.handle, buf, at))
     }
 
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        ops::write_vectored(&self.handle, bufs, None)
+        self.position.advance(&self.handle, true, |at| ops::write_vectored(&self.handle, bufs, at))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -340,8 +289,12 @@ impl Write for &File {
 
 impl Seek for &File {
     fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
-        // The kernel moves a number.
-        with_std_file(&self.handle, |mut file| file.seek(pos))
+        match pos {
+            // Where the end is may have to be asked for over a network.
+            SeekFrom::End(_) => self.blocking(|mut file| file.seek(pos)),
+            // The kernel moves a number.
+            _ => with_std_file(&self.handle, |mut file| file.seek(pos)),
+        }
     }
 }
 

@@ -26,6 +26,7 @@ mod dir;
 mod file;
 mod options;
 mod paths;
+mod position;
 
 pub use dir::{DirBuilder, DirEntry, ReadDir, read_dir};
 pub use file::File;

@@ -45,18 +45,6 @@ impl OpenOptions {
 
     setters!(read, write, append, truncate, create, create_new);
 
-    /// Same as [`std::os::unix::fs::OpenOptionsExt::mode`].
-    pub fn mode(&mut self, mode: u32) -> &mut Self {
-        self.how.mode = mode;
-        self
-    }
-
-    /// Same as [`std::os::unix::fs::OpenOptionsExt::custom_flags`].
-    pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
-        self.how.custom = flags;
-        self
-    }
-
     /// Same as [`std::fs::OpenOptions::open`].
     ///
     /// # Errors

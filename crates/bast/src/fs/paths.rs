@@ -1,10 +1,12 @@
 //! Functions on paths.
 
+use std::ffi::OsStr;
 use std::fs::{Metadata, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use bast_rt::run_blocking;
+use bast_rt::{mask, run_blocking};
 
 use super::{File, OpenOptions};
 
@@ -80,6 +82,7 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
 ///
 /// The contents go to a new file beside `path`, of a name that nobody else uses; that is synced, gets
 /// the permissions of the file that it replaces (if there is one), and is renamed. Then the directory is synced.
+/// A symbolic link at `path` is replaced, not followed.
 ///
 /// # Errors
 /// The kernel's. Nothing has changed then, and the new file is removed; only a sync of the directory that
@@ -113,7 +116,8 @@ pub fn write_atomic<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io:
     };
     let (file, temporary) = loop {
         let mut unused = std::ffi::OsString::from(".");
-        unused.push(name);
+        // Cut, as the whole must not be too long for a name.
+        unused.push(OsStr::from_bytes(&name.as_bytes()[..name.len().min(200)]));
         unused.push(format!(".{:016x}", bast_rt::wait::turn()));
         let temporary = dir.join(unused);
         match OpenOptions::new().write(true).create_new(true).open(&temporary) {
@@ -130,7 +134,10 @@ pub fn write_atomic<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io:
         Err(error) => return Err(error),
     }
     file.sync_all()?;
-    rename(&temporary, path)?;
-    std::mem::forget(remove);
-    File::open(dir)?.sync_all()
+    // From the rename on the new contents are there, so a request to cancel comes too late.
+    mask(|| {
+        rename(&temporary, path)?;
+        std::mem::forget(remove);
+        File::open(dir)?.sync_all()
+    })
 }

@@ -11,7 +11,7 @@ pub use pipe::{PipeReader, PipeWriter, pipe};
 
 #[doc(no_inline)]
 pub use std::io::{
-    BufRead, BufReader, BufWriter, Cursor, Empty, Error, ErrorKind, IntoInnerError, IoSlice,
-    IoSliceMut, LineWriter, Lines, Read, Repeat, Result, Seek, SeekFrom, Sink, Split, Take, Write,
-    copy, empty, read_to_string, repeat, sink,
+    BufRead, BufReader, BufWriter, Bytes, Chain, Cursor, Empty, Error, ErrorKind, IntoInnerError,
+    IoSlice, IoSliceMut, LineWriter, Lines, Read, Repeat, Result, Seek, SeekFrom, Sink, Split,
+    Take, Write, WriterPanicked, copy, empty, read_to_string, repeat, sink,
 };

@@ -1,5 +1,8 @@
 //! Same as [`std::os::linux`].
 
+#[doc(no_inline)]
+pub use std::os::linux::fs;
+
 /// Same as [`std::os::linux::net`].
 pub mod net {
     use std::io;
@@ -7,6 +10,9 @@ pub mod net {
     use bast_rt::ops;
 
     use crate::net::TcpStream;
+
+    #[doc(no_inline)]
+    pub use std::os::linux::net::SocketAddrExt;
 
     mod private {
         pub trait Sealed {}

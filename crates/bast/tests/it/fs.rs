@@ -3,7 +3,6 @@
 use std::io::{
     BufRead, BufReader, BufWriter, ErrorKind, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write,
 };
-#[allow(unused_imports)]
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -281,5 +280,20 @@ twins! {
         writer.write_all(b"through the pipe").unwrap();
         drop(writer);
         assert_eq!(reader.join().unwrap(), "through the pipe");
+    }
+
+    fn a_fifo_that_is_written_waits_for_its_reader() {
+        needs_kernel!();
+        let dir = Temp::new();
+        let path = dir.join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let writer = spawn({
+            let path = path.clone();
+            move || fs::OpenOptions::new().write(true).open(path).unwrap().write_all(b"hello").unwrap()
+        });
+        sleep(Duration::from_millis(20));
+        assert!(!writer.is_finished());
+        assert_eq!(fs::read(&path).unwrap(), b"hello");
+        writer.join().unwrap();
     }
 }

@@ -50,6 +50,99 @@ fn readers_never_see_half_of_an_atomic_write() {
 }
 
 #[test]
+fn a_name_as_long_as_can_be_is_written_atomically() {
+    needs_kernel!();
+    let dir = Temp::new();
+    for name in ["x".repeat(255), "é".repeat(127)] {
+        bast::fs::write_atomic(dir.join(&name), &name).unwrap();
+        assert_eq!(std::fs::read_to_string(dir.join(&name)).unwrap(), name);
+    }
+    let error = bast::fs::write_atomic(dir.join("x".repeat(256)), "").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidFilename);
+    assert_eq!(std::fs::read_dir(&*dir).unwrap().count(), 2);
+}
+
+#[test]
+fn an_atomic_write_that_is_cancelled_has_changed_nothing() {
+    needs_kernel!();
+    let dir = Temp::new();
+    let path = dir.join("file");
+    let mut there = "at first".to_owned();
+    std::fs::write(&path, &there).unwrap();
+    let (mut cancelled, mut written) = (0, 0);
+    for round in 0..300 {
+        let new = format!("of round {round}");
+        let writer = bast::spawn({
+            let (path, new) = (path.clone(), new.clone());
+            move || bast::fs::write_atomic(path, new)
+        });
+        // From at once to about as long as it takes.
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_micros(round % 50 * 20) {
+            std::thread::yield_now();
+        }
+        writer.cancel();
+        match writer.join() {
+            Ok(result) => {
+                result.unwrap();
+                there = new;
+                written += 1;
+            }
+            Err(payload) => {
+                assert!(payload.is::<bast::Cancelled>());
+                cancelled += 1;
+            }
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), there);
+        assert_eq!(std::fs::read_dir(&*dir).unwrap().count(), 1, "no file is left over");
+    }
+    println!("{written} written, {cancelled} cancelled");
+}
+
+#[test]
+fn many_write_one_file_atomically() {
+    needs_kernel!();
+    let dir = Temp::new();
+    let path = dir.join("file");
+    bast::scope(|s| {
+        for n in 0..40_u8 {
+            let path = &path;
+            s.spawn(move || {
+                for _ in 0..5 {
+                    bast::fs::write_atomic(path, [n; 5000]).unwrap();
+                    let seen = bast::fs::read(path).unwrap();
+                    assert!(seen.len() == 5000 && seen.iter().all(|byte| *byte == seen[0]));
+                }
+            });
+        }
+    });
+    assert_eq!(std::fs::read_dir(&*dir).unwrap().count(), 1);
+}
+
+#[test]
+fn a_reader_that_waits_does_not_keep_the_writer_from_its_turn() {
+    needs_kernel!();
+    let dir = Temp::new();
+    let path = dir.join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    bast::spawn(move || {
+        let both = bast::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        bast::scope(|s| {
+            let mut clone = both.try_clone().unwrap();
+            let reader = s.spawn(move || {
+                let mut five = [0; 5];
+                clone.read_exact(&mut five).map(|()| five)
+            });
+            bast::sleep(Duration::from_millis(5));
+            (&both).write_all(b"hello").unwrap();
+            assert_eq!(&reader.join().unwrap().unwrap(), b"hello");
+        });
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
 fn a_fiber_that_waits_for_a_lock_can_be_cancelled() {
     needs_kernel!();
     let dir = Temp::new();

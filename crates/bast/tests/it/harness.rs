@@ -81,6 +81,7 @@ pub(crate) mod on_std {
     pub(crate) use std::net::{
         Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
     };
+    pub(crate) use std::os::unix::fs as os_fs;
     pub(crate) use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
     pub(crate) use std::process::{Child, Command, Stdio};
     pub(crate) use std::sync::mpsc;
@@ -121,6 +122,7 @@ pub(crate) mod on_bast {
     pub(crate) use bast::net::{
         Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
     };
+    pub(crate) use bast::os::unix::fs as os_fs;
     pub(crate) use bast::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
     pub(crate) use bast::process::{Child, Command, Stdio};
     pub(crate) use bast::sync::mpsc;

@@ -117,6 +117,9 @@ pub(super) unsafe fn entry(ring: &Ring, op: &Op) -> Option<squeue::Entry> {
                 .flags(flags | libc::O_CLOEXEC | libc::O_LARGEFILE)
                 .mode(mode)
                 .build();
+            // The ring's first try is with O_NONBLOCK, and to open a FIFO that nobody reads that fails for good.
+            let waits = flags & (libc::O_ACCMODE | libc::O_NONBLOCK) == libc::O_WRONLY;
+            let entry = if waits { entry.flags(io_uring::squeue::Flags::ASYNC) } else { entry };
             (opcode::OpenAt::CODE, entry)
         }
         Op::Fsync { handle, data_only } => {

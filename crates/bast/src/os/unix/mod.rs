@@ -21,7 +21,6 @@
 //! Conversions cannot report errors, so they panic where there is no answer: a socket of the simulator
 //! has no descriptor, and for a duplicate there may be none left.
 
-use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -31,7 +30,15 @@ use bast_rt::ops;
 use crate::fs::File;
 use crate::net::{TcpListener, TcpStream, UdpSocket};
 
+pub mod fs;
 pub mod net;
+
+/// Same as [`std::os::unix::io`].
+pub mod io {
+    // What this module's neighbours need of the other `io`.
+    pub(super) use std::io::{Error, Result};
+    pub use std::os::unix::io::*;
+}
 
 use net::{UnixDatagram, UnixListener, UnixStream};
 
@@ -270,6 +277,12 @@ pipe_ends!(
 impl From<File> for std::fs::File {
     fn from(file: File) -> std::fs::File {
         owned(file.into_handle()).into()
+    }
+}
+
+impl From<File> for std::process::Stdio {
+    fn from(file: File) -> std::process::Stdio {
+        std::fs::File::from(file).into()
     }
 }
 
