@@ -24,6 +24,7 @@
 //! * [`try_clone`](TcpStream::try_clone) shares the descriptor instead of duplicating it.
 //! * Timeouts and the non-blocking mode are kept in bast, not in the kernel. They are carried over when
 //!   a socket is converted from or to std's type.
+//! * Beyond std: [`lookup_host`].
 //! * [`TcpListener::accept`] waits a little before it reports that descriptors have run out.
 
 mod addrs;
@@ -32,7 +33,7 @@ pub(crate) mod socket;
 mod stream;
 mod udp;
 
-pub use addrs::ToSocketAddrs;
+pub use addrs::{ToSocketAddrs, lookup_host};
 pub use listener::{Incoming, TcpListener};
 pub use stream::TcpStream;
 pub use udp::UdpSocket;

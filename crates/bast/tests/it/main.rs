@@ -12,6 +12,7 @@ mod fibers_only;
 mod fs;
 mod fs_only;
 mod locals;
+mod lookup;
 mod names;
 mod net_only;
 mod ops;
