@@ -30,4 +30,5 @@ mod tcp_many;
 mod tcp_settings;
 mod udp;
 mod unix;
+mod udp_batch;
 mod unix_only;
