@@ -79,6 +79,6 @@ pub use join::{Fiber, FiberId, JoinHandle, current};
 pub use local::{AccessError, LocalKey};
 pub use runtime::{Runtime, RuntimeBuilder, StillRunning};
 pub use scope::{Scope, ScopedJoinHandle, scope};
-pub use spawn::{Builder, spawn, spawn_local};
+pub use spawn::{Builder, spawn, spawn_local, workers};
 pub use suspend::{park, park_timeout, perform, sleep, sleep_until, yield_now};
 pub use time::Instant;

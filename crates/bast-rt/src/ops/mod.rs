@@ -25,6 +25,7 @@ mod socket;
 use std::io;
 use std::time::Duration;
 
+use bast_io::outcome::{OF_ONE_CONNECTION, SHORTAGES};
 use bast_io::{Handle, Kind, Op, Outcome};
 
 use crate::{cancel, perform, wait};
@@ -61,6 +62,19 @@ fn result(outcome: Outcome) -> io::Result<usize> {
         (Outcome::CANCELLED | Outcome::TIMED_OUT, Some(cause)) => Err(cause.into_error()),
         _ => outcome.into_result(),
     }
+}
+
+/// Whether an error of [`accept`] says that the process or the system has run out of something. It says so at once, again
+/// and again.
+#[must_use]
+pub fn is_shortage(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| SHORTAGES.contains(&errno))
+}
+
+/// Whether an error of [`accept`] is of the connection that it would have taken, and not the listener's.
+#[must_use]
+pub fn is_of_one_connection(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| OF_ONE_CONNECTION.contains(&errno))
 }
 
 /// # Safety

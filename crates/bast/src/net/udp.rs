@@ -11,7 +11,7 @@ use bast_rt::ops;
 
 use super::addrs::{self, ToSocketAddrs};
 use super::socket::{Socket, settings};
-use super::{inet, ttl_of};
+use super::{inet, per_worker, ttl_of};
 use crate::os::unix::with_std_udp;
 
 /// Same as [`std::net::UdpSocket`].
@@ -67,6 +67,22 @@ impl UdpSocket {
             let handle = ops::socket(ops::family(&addr), ops::DATAGRAM, 0, Kind::Datagram)?;
             ops::bind(&handle, &SockAddr::from(addr))?;
             Ok(UdpSocket::from_handle(handle))
+        })
+    }
+
+    /// A socket for each worker, all at one address (`SO_REUSEPORT`; of port 0 all have the same port). The kernel
+    /// spreads datagrams over them by a hash of the two addresses: those of one peer come to one socket. All of them must be
+    /// served, and each by a fiber on its own [worker](crate::Builder::worker).
+    ///
+    /// # Errors
+    /// As [`bind`](UdpSocket::bind): also `AddrInUse` if somebody is there already, even if they would share it.
+    ///
+    /// # Cancellation
+    /// A suspension point.
+    pub fn bind_per_worker<A: ToSocketAddrs>(addr: A) -> io::Result<Vec<UdpSocket>> {
+        addrs::first(addr, |addr| {
+            let bound = per_worker::bind(addr, ops::DATAGRAM, Kind::Datagram)?;
+            Ok(bound.into_iter().map(UdpSocket::from_handle).collect())
         })
     }
 
@@ -167,22 +183,6 @@ impl UdpSocket {
         self.shared.send(buf)
     }
 
-    /// Same as [`std::net::UdpSocket::set_broadcast`].
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
-        ops::set_flag(self.handle(), ops::BROADCAST, broadcast)
-    }
-
-    /// Same as [`std::net::UdpSocket::broadcast`].
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn broadcast(&self) -> io::Result<bool> {
-        ops::flag(self.handle(), ops::BROADCAST)
-    }
-
     /// Waits for a datagram, and takes all that are there and fit into `batch`, with one system call. Returns how many
     /// those are; `batch` then has them, and no longer what it had.
     ///
@@ -262,6 +262,22 @@ impl UdpSocket {
             Err(error) if ops::is_unknown_option(&error) => Ok(false),
             result => result,
         }
+    }
+
+    /// Same as [`std::net::UdpSocket::set_broadcast`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
+        ops::set_flag(self.handle(), ops::BROADCAST, broadcast)
+    }
+
+    /// Same as [`std::net::UdpSocket::broadcast`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn broadcast(&self) -> io::Result<bool> {
+        ops::flag(self.handle(), ops::BROADCAST)
     }
 
     /// Same as [`std::net::UdpSocket::set_ttl`].
