@@ -8,6 +8,9 @@ pub mod net {
 
     use crate::net::TcpStream;
 
+    #[doc(no_inline)]
+    pub use std::os::linux::net::SocketAddrExt;
+
     mod private {
         pub trait Sealed {}
         impl Sealed for crate::net::TcpStream {}

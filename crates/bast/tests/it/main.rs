@@ -33,3 +33,4 @@ mod udp;
 mod udp_batch;
 mod unix;
 mod unix_only;
+mod unix_rights;

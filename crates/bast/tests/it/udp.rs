@@ -21,6 +21,17 @@ twins! {
         assert_eq!(&buf, b"third an");
     }
 
+    fn what_is_too_long_for_a_datagram_is_an_error() {
+        let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        a.connect(b.local_addr().unwrap()).unwrap();
+        let data = vec![7; 70_000];
+        // 65,535 bytes without the headers of IPv4 and UDP.
+        assert_eq!(a.send(&data[..65_508]).unwrap_err().raw_os_error(), Some(90), "EMSGSIZE");
+        assert_eq!(a.send_to(&data, b.local_addr().unwrap()).unwrap_err().raw_os_error(), Some(90));
+        assert_eq!(a.send(&data[..65_507]).unwrap(), 65_507);
+        assert_eq!(b.recv(&mut vec![0; 70_000]).unwrap(), 65_507);
+    }
+
     fn connected() {
         let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         assert_eq!(a.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
