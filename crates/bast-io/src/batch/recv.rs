@@ -47,6 +47,9 @@ struct Slot {
 impl RecvBatch {
     /// Room for `messages` messages of `size` bytes (each at least one). A message is one datagram, or as many as the
     /// kernel has joined (GRO), for which `size` should be 65,535. The memory is used as it is filled.
+    ///
+    /// # Panics
+    /// If no memory is that large.
     #[must_use]
     pub fn new(messages: usize, size: usize) -> RecvBatch {
         let (messages, size) = (messages.max(1), size.max(1));
@@ -56,7 +59,7 @@ impl RecvBatch {
         // SAFETY: null pointers and zero lengths.
         let header: libc::mmsghdr = unsafe { mem::zeroed() };
         RecvBatch {
-            data: vec![0; messages * size],
+            data: vec![0; messages.checked_mul(size).expect("memory for the batch")],
             size,
             slots: vec![slot; messages],
             headers: vec![header; messages],

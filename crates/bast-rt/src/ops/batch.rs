@@ -39,7 +39,7 @@ impl Patience {
         }
         match poll(handle, interest, left) {
             // The next round says so, or finds that something has come at the last moment.
-            Err(error) if error.kind() == io::ErrorKind::TimedOut && left.is_some() => Ok(()),
+            Err(_) if self.until.is_some_and(|until| until <= Instant::now()) => Ok(()),
             result => result,
         }
     }
