@@ -73,6 +73,21 @@ twins! {
         assert_eq!(receiver.join().unwrap(), b"late");
     }
 
+    fn one_that_does_not_wait_beside_one_that_does() {
+        let a = std::sync::Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+        let waiting = spawn({
+            let a = a.clone();
+            move || a.recv(&mut [0; 8]).unwrap()
+        });
+        sleep(Duration::from_millis(20));
+        a.set_nonblocking(true).unwrap();
+        for _ in 0..10 {
+            assert_eq!(a.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"end", a.local_addr().unwrap()).unwrap();
+        assert_eq!(waiting.join().unwrap(), 3);
+    }
+
     fn timeouts() {
         needs_kernel!();
         let a = UdpSocket::bind("127.0.0.1:0").unwrap();
