@@ -5,6 +5,7 @@
 //!                          |  child: one process per measurement
 //!                          |    micro/<runtime>.rs   one function per benchmark
 //!                          |    sync/<mechanism>.rs  locks, channels, select, timeouts, cancellation
+//!                          |    udp.rs               datagrams, singly and in batches
 //!                          |    serve/<runtime>.rs   servers; echo.rs, pong.rs load them
 //! ```
 
@@ -24,6 +25,7 @@ mod sync;
 #[allow(unsafe_code)]
 mod sys;
 mod targets;
+mod udp;
 
 use clap::{Parser, Subcommand};
 use registry::{BENCHES, Filter, Kind};

@@ -9,6 +9,8 @@ pub(crate) mod units {
     pub(crate) const LATE_US: &str = "us late";
     pub(crate) const CPU_FILE: &str = "cpu us/read";
     pub(crate) const WALL_FILE: &str = "us/read";
+    pub(crate) const CPU_PACKET: &str = "cpu ns/packet";
+    pub(crate) const PACKET_S: &str = "packets/s";
     pub(crate) const CPU_MSG: &str = "cpu us/message";
     pub(crate) const MSG_S: &str = "messages/s";
     pub(crate) const CPU_REQ: &str = "cpu us/request";
@@ -248,6 +250,17 @@ pub(crate) const BENCHES: &[Bench] = &[
         kind: Kind::Micro,
         units: &[units::WALL_FILE, units::CPU_FILE],
         params: &[both("10000", SMALL_FILES), both("10000@2", SMALL_FILES_2)],
+    },
+    Bench {
+        name: "udp",
+        about: "bursts of 64 datagrams of 1200 B over loopback, sent and received singly, in batches, or cut and joined by the kernel (gso)",
+        kind: Kind::Micro,
+        units: &[units::CPU_PACKET, units::PACKET_S],
+        params: &[
+            both("single", &["bast-uring", "bast-epoll", "tokio-current", "threads"]),
+            both("batch", &["bast-uring", "bast-epoll"]),
+            both("gso", &["bast-uring", "bast-epoll"]),
+        ],
     },
     Bench {
         name: "echo",

@@ -30,6 +30,10 @@ pub struct Options {
     /// Seconds after which a silent connection is closed.
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     pub idle: f64,
+
+    /// A listening socket for each worker: connections stay where they are accepted, without a hand-over.
+    #[arg(long)]
+    pub per_worker: bool,
 }
 
 impl Options {

@@ -1,7 +1,8 @@
 //! A server in plain blocking style: one fiber accepts, one fiber serves each connection.
 //!
 //! ```text
-//!   main fiber            accept fiber                 a fiber for each connection
+//!   main fiber            accept fiber (--per-worker:  a fiber for each connection
+//!                         one on each worker)
 //!   ----------            ------------                 ---------------------------
 //!   bind, print
 //!   spawn  -------------> accept -> spawn -----------> handle(connection) ... end
@@ -148,8 +149,7 @@ pub fn run(service: Service, options: &Options) -> ExitCode {
     limits::raise_open_files();
     let outcome = options.runtime().and_then(|runtime| {
         let runs_on = runs_on(&runtime);
-        let (addr, idle) = (options.addr, options.idle());
-        let outcome = runtime.run(move || serve(service, addr, idle, &runs_on));
+        let outcome = runtime.run(|| serve(service, options, &runs_on));
         if runtime.shutdown(Duration::from_secs(1)).is_err() {
             eprintln!("{}: some fibers did not end in time", service.name);
         }
@@ -164,13 +164,19 @@ pub fn run(service: Service, options: &Options) -> ExitCode {
     }
 }
 
-fn serve(service: Service, addr: SocketAddr, idle: Duration, runs_on: &str) -> io::Result<()> {
+fn serve(service: Service, options: &Options, runs_on: &str) -> io::Result<()> {
+    let (addr, per_worker) = (options.addr, options.per_worker);
     let with_addr = |fault: io::Error| io::Error::new(fault.kind(), format!("{addr}: {fault}"));
-    let listener = TcpListener::bind(addr).map_err(with_addr)?;
-    let addr = listener.local_addr()?;
+    let bound = if per_worker {
+        TcpListener::bind_per_worker(addr)
+    } else {
+        TcpListener::bind(addr).map(|listener| vec![listener])
+    };
+    let listeners = bound.map_err(with_addr)?;
+    let addr = listeners[0].local_addr()?;
     let shared = Arc::new(Shared {
         stopping: AtomicBool::new(false),
-        idle,
+        idle: options.idle(),
         open: Mutex::default(),
         connections: AtomicU64::new(0),
         served: AtomicU64::new(0),
@@ -178,10 +184,13 @@ fn serve(service: Service, addr: SocketAddr, idle: Duration, runs_on: &str) -> i
     // From here on no Ctrl-C is missed: whoever reads the line below may send one at once.
     let ctrl_c = CtrlC::new()?;
     println!("{}: {} on {runs_on}", service.name, (service.url)(addr));
-    let accepting = {
+    let mut accepting = Vec::new();
+    for (worker, listener) in listeners.into_iter().enumerate() {
         let shared = Arc::clone(&shared);
-        bast::spawn(move || accept_all(&listener, service, &shared))
-    };
+        let accept = move || accept_all(&listener, service, &shared, per_worker);
+        let fiber = bast::Builder::new();
+        accepting.push(if per_worker { fiber.worker(worker) } else { fiber }.spawn(accept)?);
+    }
     ctrl_c.wait()?;
     // Whoever is in a hurry presses it again.
     drop(bast::spawn(move || {
@@ -190,11 +199,13 @@ fn serve(service: Service, addr: SocketAddr, idle: Duration, runs_on: &str) -> i
         }
     }));
     shared.stopping.store(true, Ordering::SeqCst);
-    accepting.cancel();
-    if let Err(payload) = accepting.join()
-        && !payload.is::<bast::Cancelled>()
-    {
-        eprintln!("{}: the accepting fiber panicked", service.name);
+    accepting.iter().for_each(bast::JoinHandle::cancel);
+    for fiber in accepting {
+        if let Err(payload) = fiber.join()
+            && !payload.is::<bast::Cancelled>()
+        {
+            eprintln!("{}: an accepting fiber panicked", service.name);
+        }
     }
     end_connections(&shared);
     let (connections, served) = (&shared.connections, &shared.served);
@@ -208,8 +219,8 @@ fn serve(service: Service, addr: SocketAddr, idle: Duration, runs_on: &str) -> i
     Ok(())
 }
 
-/// Accepts until it is cancelled.
-fn accept_all(listener: &TcpListener, service: Service, shared: &Arc<Shared>) {
+/// Accepts until it is cancelled. Connections `stay` on this worker, or go to whichever is free.
+fn accept_all(listener: &TcpListener, service: Service, shared: &Arc<Shared>, stay: bool) {
     const FIRST_PAUSE: Duration = Duration::from_millis(1);
     const LONGEST_PAUSE: Duration = Duration::from_millis(50);
     let mut pause = FIRST_PAUSE;
@@ -218,11 +229,12 @@ fn accept_all(listener: &TcpListener, service: Service, shared: &Arc<Shared>) {
         let fault = match listener.accept() {
             Ok((stream, _)) => {
                 let registered = Registered::new(stream, shared);
-                let fiber = bast::Builder::new().spawn(move || {
+                let serve = move || {
                     // The peer's faults (reset, silence) end the connection and concern nobody.
                     let _ = (service.handle)(&registered.connection);
-                });
-                match fiber {
+                };
+                let fiber = bast::Builder::new();
+                match if stay { fiber.spawn_local(serve) } else { fiber.spawn(serve) } {
                     Ok(_) => {
                         pause = FIRST_PAUSE;
                         continue;

@@ -57,6 +57,9 @@ pub(crate) fn run(subject: &str, job: &Job) -> Result<Values, String> {
     if crate::files::has(job) {
         return crate::files::run(subject, job);
     }
+    if job.bench == "udp" {
+        return crate::udp::run(subject, job);
+    }
     match subject {
         "bast" | "bast-uring" | "bast-epoll" => bast::run(subject, job),
         "tokio-current" | "tokio-multi" => tokio::run(subject, job),

@@ -5,6 +5,8 @@
 #[allow(unsafe_code)]
 pub mod addr;
 #[allow(unsafe_code)]
+pub mod batch;
+#[allow(unsafe_code)]
 pub mod blocking;
 #[allow(unsafe_code)]
 pub mod child;

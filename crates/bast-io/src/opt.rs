@@ -36,12 +36,17 @@ pub const TTL: SockOpt = opt(libc::IPPROTO_IP, libc::IP_TTL);
 pub const ONLY_V6: SockOpt = opt(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY);
 /// Option: several sockets may be bound to one address; the kernel spreads what arrives over them.
 pub const REUSE_PORT: SockOpt = opt(libc::SOL_SOCKET, libc::SO_REUSEPORT);
+/// Option: the kernel may join datagrams that came one after the other, for those who can take them apart.
+pub const JOIN_DATAGRAMS: SockOpt = opt(libc::SOL_UDP, libc::UDP_GRO);
 /// Option: datagrams may be sent to broadcast addresses.
 pub const BROADCAST: SockOpt = opt(libc::SOL_SOCKET, libc::SO_BROADCAST);
 /// Option: how long a close waits, a [`Linger`].
 pub const LINGER: SockOpt = opt(libc::SOL_SOCKET, libc::SO_LINGER);
 /// Option: the error that is pending. Asking takes it.
 pub const ERROR: SockOpt = opt(libc::SOL_SOCKET, libc::SO_ERROR);
+
+/// The error of an option that this kernel does not have.
+pub const UNKNOWN: i32 = libc::ENOPROTOOPT;
 
 /// What an option's value may be.
 ///

@@ -6,6 +6,19 @@ use std::io;
 /// An `accept` that has failed so fails again at once.
 pub const SHORTAGES: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
 
+/// What an `accept` says of the connection that it would have taken, not of the listener: the next is another.
+pub const OF_ONE_CONNECTION: [i32; 9] = [
+    libc::ECONNABORTED,
+    libc::ENETDOWN,
+    libc::EPROTO,
+    libc::ENOPROTOOPT,
+    libc::EHOSTDOWN,
+    libc::ENONET,
+    libc::EHOSTUNREACH,
+    libc::EOPNOTSUPP,
+    libc::ENETUNREACH,
+];
+
 /// The result of an operation, in the kernel's own form: a count, a descriptor or zero when it is
 /// not negative, else `-errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,6 +47,10 @@ pub const SIGHUP: i32 = libc::SIGHUP;
 pub const SIGALRM: i32 = libc::SIGALRM;
 /// A child has ended or stopped.
 pub const SIGCHLD: i32 = libc::SIGCHLD;
+/// Something can be done with a descriptor (`O_ASYNC`).
+pub const SIGIO: i32 = libc::SIGIO;
+/// Written to what nobody reads.
+pub const SIGPIPE: i32 = libc::SIGPIPE;
 /// For the program's own use.
 pub const SIGUSR1: i32 = libc::SIGUSR1;
 /// For the program's own use.

@@ -8,6 +8,7 @@
 //!   a request comes ──▶ queued still? taken back, f never runs: raise
 //!                       running? run_blocking waits; the interruptible one has the system call fail
 //!                       with EINTR, again every millisecond, until f has returned
+//!                       (run_abandonable waits in a fiber of its own, which its caller lets go of)
 //! ```
 //!
 //! The result of what has run is not lost: it goes to the caller, and the next suspension point raises. Only an
@@ -21,7 +22,9 @@ use std::thread;
 use bast_io::{Op, Outcome};
 
 use crate::cancel;
+use crate::spawn::spawn;
 use crate::suspend::{self, perform};
+use crate::tls;
 use crate::unwinding;
 use crate::wait;
 
@@ -88,6 +91,47 @@ where
             "the blocking pool could not run the call: {}",
             outcome.into_result().err().map_or_else(|| "no reason given".into(), |e| e.to_string())
         ),
+    }
+}
+
+/// As [`run_blocking`], for a call that nothing can interrupt and that may take long: when the fiber is cancelled, or a
+/// timeout around it runs out, `f` is left behind. It ends when it ends, and what it returns is dropped.
+///
+/// The thread of the pool is `f`'s until then, so the caller has to see to it that not too many are left behind.
+/// (A fiber of its own waits for `f`, and this one for that fiber.)
+///
+/// On a plain thread it just calls `f`, except inside a [`timeout`](crate::timeout()).
+///
+/// # Panics
+/// As [`run_blocking`].
+///
+/// # Cancellation
+/// A suspension point.
+///
+/// ```
+/// use std::time::Duration;
+/// bast_rt::spawn(|| {
+///     let left = bast_rt::timeout(Duration::from_millis(5), || {
+///         bast_rt::run_abandonable(|| std::thread::sleep(Duration::from_millis(100)))
+///     });
+///     assert!(left.is_err());
+///     assert_eq!(bast_rt::run_abandonable(|| 6 * 7), 42);
+/// }).join().unwrap();
+/// ```
+pub fn run_abandonable<F, T>(f: F) -> T
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    if suspend::current().is_none() {
+        wait::check();
+        if tls::requests().clock().is_none() {
+            return f();
+        }
+    }
+    match spawn(move || run_blocking(f)).join() {
+        Ok(value) => value,
+        Err(payload) => unwinding::pass_on(payload),
     }
 }
 

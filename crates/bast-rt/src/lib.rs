@@ -71,7 +71,7 @@ mod worker;
 pub use bast_coro::StackError;
 pub use bast_io::DriverKind;
 pub use block_on::block_on;
-pub use blocking::{run_blocking, run_blocking_interruptible};
+pub use blocking::{run_abandonable, run_blocking, run_blocking_interruptible};
 pub use cancel::{Cancelled, mask, stop_requested};
 pub use config::StackGuards;
 pub use inspect::{
@@ -82,6 +82,6 @@ pub use join::{Fiber, FiberId, JoinHandle, current};
 pub use local::{AccessError, LocalKey};
 pub use runtime::{Runtime, RuntimeBuilder, StillRunning};
 pub use scope::{Scope, ScopedJoinHandle, scope};
-pub use spawn::{Builder, spawn, spawn_local};
+pub use spawn::{Builder, spawn, spawn_local, workers};
 pub use suspend::{park, park_timeout, perform, sleep, sleep_until, yield_now};
 pub use time::Instant;

@@ -52,6 +52,16 @@ where
     Builder::new().spawn_local(f).expect("failed to spawn a fiber")
 }
 
+/// How many workers there are: of the calling fiber's runtime, or outside a fiber of the default runtime.
+///
+/// # Panics
+/// If the default runtime cannot be started.
+#[must_use]
+pub fn workers() -> usize {
+    let shared = tls::worker().map_or_else(|| default_runtime().shared(), |worker| &worker.shared);
+    shared.posts.len()
+}
+
 /// # Safety
 /// What `f` and `T` borrow outlives the fiber.
 #[track_caller]

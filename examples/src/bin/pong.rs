@@ -31,6 +31,7 @@ const EXAMPLES: &str = "\
 Examples:
   pong                                      on http://127.0.0.1:8080/, one worker for each core
   pong --addr 0.0.0.0:80 --workers 4        for the whole network
+  pong --workers 4 --per-worker             connections stay on the worker that the kernel chooses
   pong --addr 127.0.0.1:0 --driver epoll    on a free port, which is printed
   curl -i http://127.0.0.1:8080/            ask it
   ab -k -c 100 -n 100000 http://127.0.0.1:8080/

@@ -20,8 +20,9 @@ fn ask(stream: &mut TcpStream) {
 
 #[test]
 fn idle_connections_do_not_hold_up_the_end() {
-    for driver in DRIVERS {
-        let mut server = Server::pong(driver, &[]);
+    let ways: [&[&str]; 2] = [&[], &["--per-worker"]];
+    for (driver, args) in DRIVERS.into_iter().flat_map(|driver| ways.map(|args| (driver, args))) {
+        let mut server = Server::pong(driver, args);
         let mut open: Vec<TcpStream> = (0..50).map(|_| server.connect()).collect();
         open.iter_mut().step_by(2).for_each(ask);
         server.interrupt();

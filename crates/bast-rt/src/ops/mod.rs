@@ -16,6 +16,7 @@
 //!   borrow ──▶ Op (raw pointers) ──▶ perform: submit, park, complete ──▶ result ──▶ borrow ends
 //! ```
 
+mod batch;
 mod file;
 mod message;
 mod options;
@@ -24,6 +25,7 @@ mod socket;
 use std::io;
 use std::time::Duration;
 
+use bast_io::outcome::{OF_ONE_CONNECTION, SHORTAGES};
 use bast_io::{Handle, Kind, Op, Outcome};
 
 use crate::{cancel, perform, wait};
@@ -31,17 +33,18 @@ use crate::{cancel, perform, wait};
 pub use bast_io::Stat;
 pub use bast_io::addr::family;
 pub use bast_io::opt::{
-    BROADCAST, DATAGRAM, DONT_WAIT, LOCAL, NO_DELAY, ONLY_V6, PEEK, QUICK_ACK, REUSE_ADDR,
-    REUSE_PORT, STREAM, TTL,
+    BROADCAST, DATAGRAM, DONT_WAIT, JOIN_DATAGRAMS, LOCAL, NO_DELAY, ONLY_V6, PEEK, QUICK_ACK,
+    REUSE_ADDR, REUSE_PORT, STREAM, TTL,
 };
-pub use bast_io::outcome::SHORTAGES;
+pub use batch::{recv_many, send_many};
 pub use file::{
     close, fsync, open, read, read_vectored, sendfile, splice, stat, stat_known, stat_path, write,
     write_vectored,
 };
 pub use message::{recv_from, recv_with_fds, send_to, send_with_fds};
 pub use options::{
-    flag, linger, option, set_flag, set_linger, set_option, set_time, take_error, time,
+    flag, is_unknown_option, linger, option, set_flag, set_linger, set_option, set_time,
+    take_error, time,
 };
 pub use socket::{
     accept, bind, connect, listen, local_addr, peer_addr, poll, poll_fd, recv, recv_vectored, send,
@@ -59,6 +62,19 @@ fn result(outcome: Outcome) -> io::Result<usize> {
         (Outcome::CANCELLED | Outcome::TIMED_OUT, Some(cause)) => Err(cause.into_error()),
         _ => outcome.into_result(),
     }
+}
+
+/// Whether an error of [`accept`] says that the process or the system has run out of something. It says so at once, again
+/// and again.
+#[must_use]
+pub fn is_shortage(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| SHORTAGES.contains(&errno))
+}
+
+/// Whether an error of [`accept`] is of the connection that it would have taken, and not the listener's.
+#[must_use]
+pub fn is_of_one_connection(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| OF_ONE_CONNECTION.contains(&errno))
 }
 
 /// # Safety

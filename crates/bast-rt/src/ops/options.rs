@@ -63,6 +63,12 @@ pub fn flag(handle: &Handle, opt: SockOpt) -> io::Result<bool> {
     get::<i32>(handle, opt).map(|value| value != 0)
 }
 
+/// Whether an error says that this kernel does not have the option.
+#[must_use]
+pub fn is_unknown_option(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(bast_io::opt::UNKNOWN)
+}
+
 /// Sets an option that is a time, in microseconds; `None` is zero, which is "never" to the kernel. A
 /// time that is shorter than a microsecond becomes one.
 ///

@@ -1,9 +1,23 @@
 //! Addresses and names of hosts. Only a name has to be looked up, and a look-up blocks its thread
 //! (there is no other way to ask what the system's resolver knows), so it is done on the blocking pool.
+//!
+//! ```text
+//!   fiber ──turn──▶ pool: getaddrinfo ──answer──▶ fiber
+//!     ╰─ cancelled, time is up: goes on at once     ╰─▶ nobody: dropped, the turn is given back
+//! ```
+//!
+//! Nothing interrupts the resolver, which may take half a minute to give up. So a look-up is left behind where its
+//! fiber must go on, and only so many can be under way: the others wait for their turn, which a timeout ends as well.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::sync::Arc;
 use std::{iter, option, slice, vec};
+
+use bast_sync::{LazyLock, Semaphore};
+
+/// How many look-ups may be under way, those that nobody waits for any more among them: few of the pool's threads.
+const LOOK_UPS: usize = 32;
 
 /// Same as [`std::net::ToSocketAddrs`].
 ///
@@ -26,8 +40,11 @@ pub trait ToSocketAddrs {
     /// The addresses, in the order in which they are to be tried.
     ///
     /// # Errors
-    /// `InvalidInput` if there is no port or it is no number; the resolver's error if there is no such
-    /// host.
+    /// `InvalidInput` if there is no port or it is no number; the resolver's error, with the host's name, if there is no
+    /// such host.
+    ///
+    /// # Cancellation
+    /// A suspension point where a name is looked up: the fiber goes on at once, and the answer is thrown away.
     fn to_socket_addrs(&self) -> io::Result<Self::Iter>;
 }
 
@@ -53,9 +70,7 @@ impl ToSocketAddrs for (&str, u16) {
         let &(host, port) = self;
         match host.parse::<IpAddr>() {
             Ok(ip) => Ok(vec![SocketAddr::new(ip, port)].into_iter()),
-            Err(_) => {
-                bast_rt::run_blocking(|| std::net::ToSocketAddrs::to_socket_addrs(&(host, port)))
-            }
+            Err(_) => look_up(host, port),
         }
     }
 }
@@ -104,6 +119,46 @@ impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
     fn to_socket_addrs(&self) -> io::Result<T::Iter> {
         (**self).to_socket_addrs()
     }
+}
+
+/// Asks the system's resolver.
+fn look_up(host: &str, port: u16) -> io::Result<vec::IntoIter<SocketAddr>> {
+    static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOK_UPS)));
+    let turn = Arc::clone(&TURNS).acquire_owned();
+    let name = host.to_owned();
+    let found = bast_rt::run_abandonable(move || {
+        // Given back when the resolver has answered, whoever still listens.
+        let _turn = turn;
+        std::net::ToSocketAddrs::to_socket_addrs(&(&*name, port))
+    });
+    found.map_err(|e| io::Error::new(e.kind(), format!("cannot look up the host {host:?}: {e}")))
+}
+
+/// The addresses of a host, in the order in which they are to be tried: `"example.org:80"` or `("example.org", 80)`.
+/// (What [`ToSocketAddrs`] does, as a function. The name is that of std's unstable one, and tokio's.)
+///
+/// The resolver can be slow; [`timeout`](crate::timeout()) around this, or around a
+/// [`connect`](super::TcpStream::connect) by name, returns when its time is up.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let mut addrs = bast::timeout(Duration::from_secs(5), || bast::net::lookup_host("localhost:80"))??;
+/// assert!(addrs.all(|addr| addr.ip().is_loopback() && addr.port() == 80));
+/// # Ok(()) }
+/// ```
+///
+/// At most 32 look-ups are under way in a process at a time; more wait for their turn. One whose fiber did not wait for
+/// it counts until the resolver gives up.
+///
+/// # Errors
+/// As [`ToSocketAddrs::to_socket_addrs`].
+///
+/// # Cancellation
+/// A suspension point if a name is looked up.
+pub fn lookup_host<A: ToSocketAddrs>(host: A) -> io::Result<A::Iter> {
+    host.to_socket_addrs()
 }
 
 /// The first success of `f` with one of the addresses, else the last error.

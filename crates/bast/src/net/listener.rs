@@ -15,7 +15,7 @@ use bast_io::{Handle, Kind, SockAddr};
 use bast_rt::ops;
 
 use super::addrs::{self, ToSocketAddrs};
-use super::{TcpStream, inet, ttl_of};
+use super::{TcpStream, inet, per_worker, ttl_of};
 
 /// How many connections may wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
 pub(crate) const BACKLOG: i32 = 4096;
@@ -44,7 +44,7 @@ impl Acceptor {
         let accepted = ops::accept(&self.handle, nonblocking.then_some(Duration::ZERO));
         match &accepted {
             Ok(_) if self.back_off.load(Relaxed) != 0 => self.back_off.store(0, Relaxed),
-            Err(error) if !nonblocking && is_shortage(error) => self.back_off(),
+            Err(error) if !nonblocking && ops::is_shortage(error) => self.back_off(),
             _ => {}
         }
         accepted
@@ -123,6 +123,28 @@ impl TcpListener {
             ops::bind(&handle, &SockAddr::from(addr))?;
             ops::listen(&handle, BACKLOG)?;
             Ok(TcpListener::from_handle(handle))
+        })
+    }
+
+    /// A listener for each worker, all at one address (`SO_REUSEPORT`; of port 0 all have the same port). The kernel
+    /// spreads connections over them by a hash, so a connection can be accepted and served on one worker without a
+    /// hand-over: [`serve_per_worker`](super::serve_per_worker) does that.
+    ///
+    /// All of them must be served. The kernel does not look whether a listener's worker is busy: every connection
+    /// waits for its own listener. When one is closed, the connections that it has not accepted are reset, and so a
+    /// server that ends first accepts what is there.
+    ///
+    /// # Errors
+    /// As [`bind`](TcpListener::bind): also `AddrInUse` if somebody listens there already, even if they would share
+    /// it. (Other programs of the same user can share the address of these afterwards, by the same option.)
+    ///
+    /// # Cancellation
+    /// A suspension point.
+    pub fn bind_per_worker<A: ToSocketAddrs>(addr: A) -> io::Result<Vec<TcpListener>> {
+        addrs::first(addr, |addr| {
+            let bound = per_worker::bind(addr, ops::STREAM, Kind::Listener)?;
+            bound.iter().try_for_each(|handle| ops::listen(handle, BACKLOG))?;
+            Ok(bound.into_iter().map(TcpListener::from_handle).collect())
         })
     }
 
@@ -223,12 +245,6 @@ impl TcpListener {
         self.shared.nonblocking.store(nonblocking, Relaxed);
         Ok(())
     }
-}
-
-/// Whether the error is that the process or the system has run out of something. It says so at once,
-/// again and again.
-fn is_shortage(error: &io::Error) -> bool {
-    error.raw_os_error().is_some_and(|errno| ops::SHORTAGES.contains(&errno))
 }
 
 impl fmt::Debug for TcpListener {

@@ -24,16 +24,22 @@
 //! * [`try_clone`](TcpStream::try_clone) shares the descriptor instead of duplicating it.
 //! * Timeouts and the non-blocking mode are kept in bast, not in the kernel. They are carried over when
 //!   a socket is converted from or to std's type.
+//! * Beyond std: [`UdpSocket::recv_many`] and [`send_many`](UdpSocket::send_many), [`lookup_host`], and listeners
+//!   [for each worker](TcpListener::bind_per_worker).
 //! * [`TcpListener::accept`] waits a little before it reports that descriptors have run out.
 
 mod addrs;
 pub(crate) mod listener;
+mod per_worker;
 pub(crate) mod socket;
 mod stream;
 mod udp;
 
-pub use addrs::ToSocketAddrs;
+pub use addrs::{ToSocketAddrs, lookup_host};
+#[doc(inline)]
+pub use bast_io::batch::{Datagram, Datagrams, RecvBatch, Transmit};
 pub use listener::{Incoming, TcpListener};
+pub use per_worker::serve_per_worker;
 pub use stream::TcpStream;
 pub use udp::UdpSocket;
 

@@ -9,6 +9,7 @@ use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use bast_io::batch::{RecvBatch, Transmit};
 use bast_io::{Half, Handle, SockAddr};
 use bast_rt::ops;
 
@@ -110,6 +111,16 @@ impl Socket {
     pub(crate) fn send_to(&self, buf: &[u8], addr: &SockAddr) -> io::Result<usize> {
         let (flags, timeout) = self.limits(&self.write);
         ops::send_to(&self.handle, buf, addr, flags, timeout)
+    }
+
+    pub(crate) fn recv_many(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        let (flags, timeout) = self.limits(&self.read);
+        ops::recv_many(&self.handle, batch, flags, timeout)
+    }
+
+    pub(crate) fn send_many(&self, transmits: &[Transmit<'_>]) -> io::Result<usize> {
+        let (flags, timeout) = self.limits(&self.write);
+        ops::send_many(&self.handle, transmits, flags, timeout)
     }
 
     pub(crate) fn recv_with_fds(

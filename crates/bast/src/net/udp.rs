@@ -5,12 +5,13 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use bast_io::batch::{RecvBatch, Transmit};
 use bast_io::{Kind, SockAddr};
 use bast_rt::ops;
 
 use super::addrs::{self, ToSocketAddrs};
 use super::socket::{Socket, settings};
-use super::{inet, ttl_of};
+use super::{inet, per_worker, ttl_of};
 use crate::os::unix::with_std_udp;
 
 /// Same as [`std::net::UdpSocket`].
@@ -66,6 +67,22 @@ impl UdpSocket {
             let handle = ops::socket(ops::family(&addr), ops::DATAGRAM, 0, Kind::Datagram)?;
             ops::bind(&handle, &SockAddr::from(addr))?;
             Ok(UdpSocket::from_handle(handle))
+        })
+    }
+
+    /// A socket for each worker, all at one address (`SO_REUSEPORT`; of port 0 all have the same port). The kernel
+    /// spreads datagrams over them by a hash of the two addresses: those of one peer come to one socket. All of them must be
+    /// served, and each by a fiber on its own [worker](crate::Builder::worker).
+    ///
+    /// # Errors
+    /// As [`bind`](UdpSocket::bind): also `AddrInUse` if somebody is there already, even if they would share it.
+    ///
+    /// # Cancellation
+    /// A suspension point.
+    pub fn bind_per_worker<A: ToSocketAddrs>(addr: A) -> io::Result<Vec<UdpSocket>> {
+        addrs::first(addr, |addr| {
+            let bound = per_worker::bind(addr, ops::DATAGRAM, Kind::Datagram)?;
+            Ok(bound.into_iter().map(UdpSocket::from_handle).collect())
         })
     }
 
@@ -164,6 +181,87 @@ impl UdpSocket {
     /// A suspension point.
     pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
         self.shared.send(buf)
+    }
+
+    /// Waits for a datagram, and takes all that are there and fit into `batch`, with one system call. Returns how many
+    /// those are; `batch` then has them, and no longer what it had.
+    ///
+    /// ```
+    /// use bast::net::{RecvBatch, Transmit, UdpSocket};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let (a, b) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+    /// a.connect(b.local_addr()?)?;
+    /// a.send_many(&[Transmit::new(b"ping"), Transmit::new(b"ping")])?;
+    /// let mut batch = RecvBatch::new(32, 1500);
+    /// let mut count = 0;
+    /// while count < 2 {
+    ///     count += b.recv_many(&mut batch)?;
+    ///     for datagram in &batch {
+    ///         assert_eq!((datagram.contents, datagram.source), (&b"ping"[..], a.local_addr()?));
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The kernel's; `WouldBlock` when the time is up.
+    ///
+    /// # Cancellation
+    /// A suspension point. No datagram is lost by it.
+    pub fn recv_many(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        self.shared.recv_many(batch)
+    }
+
+    /// Sends all of `transmits` in order, with as few system calls as the kernel allows, and waits for room meanwhile.
+    /// Returns how many datagrams were sent, which is less than all (the sum of
+    /// [`Transmit::datagrams`]) if an error or the write timeout stopped it after the first: the rest may be
+    /// tried again, and gives the error if that is still there.
+    ///
+    /// What is [`segmented`](Transmit::segmented) the kernel or the network card cuts into datagrams where it can
+    /// (`UDP_SEGMENT`), which takes far less time; where it cannot, the same datagrams are sent one by one.
+    ///
+    /// # Errors
+    /// The kernel's, of the first datagram; `WouldBlock` when the time is up and none was sent; `InvalidInput` if a
+    /// `segment_size` is 0.
+    ///
+    /// # Cancellation
+    /// A suspension point. How many had been sent is then not known.
+    pub fn send_many(&self, transmits: &[Transmit<'_>]) -> io::Result<usize> {
+        self.shared.send_many(transmits)
+    }
+
+    /// Whether the kernel may join datagrams that came one after the other from one sender (`UDP_GRO`), which makes
+    /// [`recv_many`](UdpSocket::recv_many) cheaper. That takes them apart again, if each message of its batch
+    /// has room for 65,535 bytes; with less, what does not fit is lost. The other functions do not: do not use them
+    /// then.
+    ///
+    /// Where the kernel cannot do it this does nothing, and datagrams come as they were sent.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_gro(&self, on: bool) -> io::Result<()> {
+        if self.handle().is_simulated() {
+            return Ok(());
+        }
+        match ops::set_flag(self.handle(), ops::JOIN_DATAGRAMS, on) {
+            Err(error) if ops::is_unknown_option(&error) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Whether the kernel joins datagrams; see [`set_gro`](UdpSocket::set_gro).
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn gro(&self) -> io::Result<bool> {
+        if self.handle().is_simulated() {
+            return Ok(false);
+        }
+        match ops::flag(self.handle(), ops::JOIN_DATAGRAMS) {
+            Err(error) if ops::is_unknown_option(&error) => Ok(false),
+            result => result,
+        }
     }
 
     /// Same as [`std::net::UdpSocket::set_broadcast`].

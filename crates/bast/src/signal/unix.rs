@@ -14,7 +14,6 @@
 //! ```
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bast_io::signal;
 use bast_rt::ops;
@@ -54,11 +53,25 @@ kinds! {
     child = SIGCHLD, "SIGCHLD: a child has ended or stopped. ([`process`](crate::process) does not need it.)";
     hangup = SIGHUP, "SIGHUP: the terminal is gone; often: read the configuration again.";
     interrupt = SIGINT, "SIGINT: Ctrl-C.";
+    io = SIGIO, "SIGIO: something can be done with a descriptor that was set up for it.";
+    pipe = SIGPIPE, "SIGPIPE: written to a pipe or socket that nobody reads. (bast's own writes fail instead.)";
     quit = SIGQUIT, "SIGQUIT: Ctrl-Backslash.";
     terminate = SIGTERM, "SIGTERM: the polite request to end.";
     user_defined1 = SIGUSR1, "SIGUSR1.";
     user_defined2 = SIGUSR2, "SIGUSR2.";
     window_change = SIGWINCH, "SIGWINCH: the terminal's size has changed.";
+}
+
+impl From<i32> for SignalKind {
+    fn from(number: i32) -> SignalKind {
+        SignalKind::from_raw(number)
+    }
+}
+
+impl From<SignalKind> for i32 {
+    fn from(kind: SignalKind) -> i32 {
+        kind.as_raw()
+    }
 }
 
 /// Begins to listen for a signal, which from then on no longer does to the process what it did before,
@@ -68,18 +81,18 @@ kinds! {
 /// `InvalidInput` for a signal that cannot be listened for (SIGKILL, SIGSTOP, the faults); no more
 /// descriptors, or 256 listeners exist already.
 pub fn signal(kind: SignalKind) -> io::Result<Signals> {
-    Ok(Signals { signal: signal::Signal::new(kind.0)?, ahead: AtomicU64::new(0) })
+    Ok(Signals { signal: signal::Signal::new(kind.0)? })
 }
 
-/// A listener. There can be many for one signal, and each hears of it.
+/// A listener. There can be many for one signal, in fibers and threads of all runtimes, and each hears of it.
 ///
-/// Nothing that came since [`signal()`] is missed. But the kernel itself delivers a signal once that is sent several
-/// times before it gets to deliver it. When several fibers wait for one listener, each signal ends one wait.
+/// Every signal that is delivered to the process after [`signal()`] has returned is told once to each listener, however
+/// late that looks. But the kernel itself delivers a signal once that is sent several times before it gets to
+/// deliver it: what is promised is that after the last one is sent at least one more is told. When several fibers wait
+/// for one listener, each signal ends one wait.
 #[derive(Debug)]
 pub struct Signals {
     signal: signal::Signal,
-    /// Signals that have been read and not yet been told.
-    ahead: AtomicU64,
 }
 
 impl Signals {
@@ -91,20 +104,28 @@ impl Signals {
     /// # Cancellation
     /// A suspension point. No signal is lost by it.
     pub fn recv(&self) -> io::Result<()> {
-        // Relaxed: a count that guards no other memory.
-        let take = |ahead: u64| ahead.checked_sub(1);
-        if self.ahead.fetch_update(Relaxed, Relaxed, take).is_ok() {
-            return Ok(());
-        }
         let mut count = [0; size_of::<u64>()];
         ops::read(self.signal.handle(), &mut count, None)?;
-        self.ahead.fetch_add(u64::from_ne_bytes(count) - 1, Relaxed);
+        let others = u64::from_ne_bytes(count) - 1;
+        if others > 0 {
+            // Whoever else waits has not heard of them. Masked, so that they cannot get lost here.
+            bast_rt::mask(|| ops::write(self.signal.handle(), &others.to_ne_bytes(), None))?;
+        }
         Ok(())
     }
 }
 
 /// The signals, without end; it ends at an error.
 impl Iterator for &Signals {
+    type Item = ();
+
+    fn next(&mut self) -> Option<()> {
+        self.recv().ok()
+    }
+}
+
+/// As of a reference.
+impl Iterator for Signals {
     type Item = ();
 
     fn next(&mut self) -> Option<()> {

@@ -21,6 +21,17 @@ twins! {
         assert_eq!(&buf, b"third an");
     }
 
+    fn what_is_too_long_for_a_datagram_is_an_error() {
+        let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        a.connect(b.local_addr().unwrap()).unwrap();
+        let data = vec![7; 70_000];
+        // 65,535 bytes without the headers of IPv4 and UDP.
+        assert_eq!(a.send(&data[..65_508]).unwrap_err().raw_os_error(), Some(90), "EMSGSIZE");
+        assert_eq!(a.send_to(&data, b.local_addr().unwrap()).unwrap_err().raw_os_error(), Some(90));
+        assert_eq!(a.send(&data[..65_507]).unwrap(), 65_507);
+        assert_eq!(b.recv(&mut vec![0; 70_000]).unwrap(), 65_507);
+    }
+
     fn connected() {
         let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         assert_eq!(a.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
@@ -60,6 +71,21 @@ twins! {
         assert!(!receiver.is_finished());
         UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"late", to).unwrap();
         assert_eq!(receiver.join().unwrap(), b"late");
+    }
+
+    fn one_that_does_not_wait_beside_one_that_does() {
+        let a = std::sync::Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+        let waiting = spawn({
+            let a = a.clone();
+            move || a.recv(&mut [0; 8]).unwrap()
+        });
+        sleep(Duration::from_millis(20));
+        a.set_nonblocking(true).unwrap();
+        for _ in 0..10 {
+            assert_eq!(a.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"end", a.local_addr().unwrap()).unwrap();
+        assert_eq!(waiting.join().unwrap(), 3);
     }
 
     fn timeouts() {

@@ -36,7 +36,7 @@ twins! {
 
     fn names_in_the_abstract_space() {
         needs_kernel!();
-        use std::os::linux::net::SocketAddrExt;
+        use bast::os::linux::net::SocketAddrExt;
         let name = format!("bast-{}-{:?}", std::process::id(), std::thread::current().id());
         let addr = std::os::unix::net::SocketAddr::from_abstract_name(name.as_bytes()).unwrap();
         let listener = UnixListener::bind_addr(&addr).unwrap();
