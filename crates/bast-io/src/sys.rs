@@ -262,6 +262,17 @@ pub(crate) unsafe fn read_cached(op: &Op) -> Option<Outcome> {
     Some(retry(|| unsafe { libc::preadv64v2(handle.raw, iov, count, at, libc::RWF_NOWAIT) }))
 }
 
+/// Tries a splice in which no file takes part, so that nothing can delay it: `SPLICE_F_NONBLOCK` is for the
+/// pipe, and [`unblock_ends`](Op::unblock_ends) was for the socket. `None` for every other operation.
+pub(crate) fn spliced(op: &Op) -> Option<Outcome> {
+    let Op::Splice { from, to, .. } = *op else { return None };
+    if from.kind == Kind::File || to.kind == Kind::File {
+        return None;
+    }
+    // SAFETY: the operation names no memory.
+    Some(unsafe { call(op, Mode::NoWait) })
+}
+
 fn msghdr(iov: *const libc::iovec, count: u32) -> libc::msghdr {
     // SAFETY: a msghdr of zeroes names nothing.
     let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };

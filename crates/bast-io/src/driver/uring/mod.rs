@@ -141,7 +141,10 @@ impl Uring {
                 Op::Connect { .. } | Op::Poll { .. } => self.enlist(record),
                 Op::Splice { .. } | Op::SendFile { .. } => {
                     op.unblock_ends();
-                    self.advance(record, 0)
+                    match sys::spliced(op) {
+                        Some(outcome) if !outcome.is_errno(libc::EAGAIN) => Some(outcome),
+                        _ => self.advance(record, 0),
+                    }
                 }
                 _ => match op.waits_for() {
                     Some((handle, interest)) => self.start(record, op, handle, interest),

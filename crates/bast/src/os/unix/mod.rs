@@ -31,6 +31,7 @@ use bast_rt::ops;
 use crate::fs::File;
 use crate::net::{TcpListener, TcpStream, UdpSocket};
 
+pub(crate) mod known;
 pub mod net;
 
 use net::{UnixDatagram, UnixListener, UnixStream};
