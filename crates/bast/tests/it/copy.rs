@@ -234,7 +234,7 @@ twins! {
         assert_eq!(&got, b"some");
         from.set_nonblocking(false).unwrap();
         from.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
-        let data = bytes(60_000);
+        let data = bytes(40_000);
         feed.write_all(&data).unwrap();
         assert_eq!(io::copy(&mut from, &mut to).unwrap_err().kind(), ErrorKind::WouldBlock);
         // What was read before has been written.
