@@ -4,10 +4,12 @@
 //! * [`options`]: the flags of the servers, and the runtime made of them.
 //! * [`server`]: accepting, counting, and stopping on Ctrl-C.
 //! * [`limits`]: more descriptors.
+//! * [`proxy`]: the TCP proxy.
 
 pub mod chunked;
 pub mod http;
 #[allow(unsafe_code)]
 pub mod limits;
 pub mod options;
+pub mod proxy;
 pub mod server;
