@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use crate::op::{Half, Interest};
-use crate::{Kind, Op, Outcome, SockAddr};
+use crate::{HandleRef, Kind, Op, Outcome, SockAddr};
 
 /// Whether a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,26 @@ pub(crate) fn poll_now(fd: i32, interest: Interest) -> Outcome {
         e if e & libc::POLLNVAL != 0 => Outcome::from_errno(libc::EBADF),
         _ => Outcome(0),
     }
+}
+
+/// Which of these is not ready, if one is; of several the first. One call asks for all.
+pub(crate) fn unready(gates: [Option<(HandleRef, Interest)>; 2]) -> Result<Option<usize>, Outcome> {
+    let mut polls = gates.map(|gate| match gate {
+        Some((handle, interest)) => {
+            libc::pollfd { fd: handle.raw, events: events(interest), revents: 0 }
+        }
+        // Not looked at.
+        None => libc::pollfd { fd: -1, events: 0, revents: 0 },
+    });
+    // SAFETY: `polls` is a list of two.
+    let outcome = retry(|| unsafe { libc::poll(polls.as_mut_ptr(), 2, 0) } as isize);
+    if outcome.0 < 0 {
+        return Err(outcome);
+    }
+    if polls.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
+        return Err(Outcome::from_errno(libc::EBADF));
+    }
+    Ok(polls.iter().position(|p| p.fd >= 0 && p.revents == 0))
 }
 
 /// Sets or clears `O_NONBLOCK`, in one call.

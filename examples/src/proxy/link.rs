@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bast::net::TcpStream;
 
-use super::tcp;
+use crate::tcp;
 
 /// A client and its upstream.
 pub struct Link {

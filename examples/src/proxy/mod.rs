@@ -16,8 +16,6 @@
 //! Memory ordering: counters are Relaxed, as each is a figure of its own. The registry's lock orders the rest.
 
 pub mod link;
-#[allow(unsafe_code)]
-mod tcp;
 pub mod upstream;
 
 use std::collections::HashMap;
@@ -31,6 +29,7 @@ use std::time::{Duration, Instant};
 use bast::net::{TcpListener, TcpStream};
 use bast::sync::Semaphore;
 
+use crate::tcp;
 use link::Link;
 use upstream::Upstreams;
 

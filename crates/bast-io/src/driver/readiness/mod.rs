@@ -101,10 +101,7 @@ impl Readiness {
                 Op::Poll { .. } => self.advance(record),
                 Op::Splice { .. } | Op::SendFile { .. } => {
                     op.unblock_ends();
-                    match sys::spliced(op) {
-                        Some(outcome) if !outcome.is_errno(libc::EAGAIN) => Some(outcome),
-                        _ => self.advance(record),
-                    }
+                    self.advance(record)
                 }
                 _ => match op.waits_for() {
                     Some((handle, interest)) => self.start(record, op, handle, interest),

@@ -7,7 +7,7 @@ use bast::net::TcpStream;
 
 /// For how long no data has been received, and none sent. Data that waits until the peer has room is not sent. Zero if
 /// the kernel does not say.
-pub(super) fn silence(stream: &TcpStream) -> Duration {
+pub fn silence(stream: &TcpStream) -> Duration {
     // SAFETY: integers throughout.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -23,7 +23,7 @@ pub(super) fn silence(stream: &TcpStream) -> Duration {
 }
 
 /// The peer will see a reset instead of an end. Best effort: a socket that is gone needs none.
-pub(super) fn reset_on_close(stream: &TcpStream) {
+pub fn reset_on_close(stream: &TcpStream) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     let len = size_of::<libc::linger>() as libc::socklen_t;
     let (level, value) = (libc::SOL_SOCKET, (&raw const linger).cast());
