@@ -54,10 +54,14 @@ impl Conn {
 
 /// Measures `server` with `count` connections.
 pub(crate) fn measure(subject: &str, count: usize, span: Span) -> Result<Values, String> {
-    let server = Server::start("echo", subject)?;
+    load_apart(&Server::start("echo", subject)?, count, span)
+}
+
+/// Measures a server that says back what it hears, or has somebody else say it.
+pub(crate) fn load_apart(server: &Server, count: usize, span: Span) -> Result<Values, String> {
     // A thread of its own, so that the pinning ends with it.
     std::thread::scope(|s| {
-        s.spawn(|| load(&server, count, span)).join().map_err(|_| "the client panicked")?
+        s.spawn(|| load(server, count, span)).join().map_err(|_| "the client panicked")?
     })
 }
 

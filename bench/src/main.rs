@@ -16,6 +16,7 @@ mod go;
 mod micro;
 mod pong;
 mod proc;
+mod proxy;
 mod registry;
 mod report;
 mod run;

@@ -16,6 +16,8 @@ pub(crate) mod units {
     pub(crate) const CPU_REQ: &str = "cpu us/request";
     pub(crate) const REQ_S: &str = "requests/s";
     pub(crate) const FAILED: &str = "failed";
+    pub(crate) const CPU_GIB: &str = "cpu ms/GiB";
+    pub(crate) const GIB_S: &str = "GiB/s";
     pub(crate) const PEAK_MB: &str = "MB RSS peak";
     pub(crate) const RSS_MB: &str = "MB RSS";
     pub(crate) const PTE_MB: &str = "MB page tables";
@@ -28,6 +30,8 @@ pub(crate) enum Kind {
     Micro,
     /// A server in a child process, our own load generator here.
     Echo,
+    /// A proxy in a child process, both ends of its connections here.
+    Proxy,
     /// A server in a child process under ab or wrk, or with idle connections.
     Pong,
 }
@@ -100,6 +104,15 @@ const TIMER: &[&str] =
     &["bast-uring", "bast-epoll", "tokio-current", "tokio-multi", "may", "go", "threads"];
 const NET: &[&str] =
     &["bast-uring", "bast-epoll", "raw-epoll", "tokio-current", "may", "go", "threads"];
+const PROXY: &[&str] = &[
+    "bast-uring",
+    "bast-epoll",
+    "bast-uring-plain",
+    "bast-epoll-plain",
+    "tokio-current",
+    "tokio-current-64k",
+    "go",
+];
 
 /// Every benchmark, in the order in which they run.
 pub(crate) const BENCHES: &[Bench] = &[
@@ -289,6 +302,18 @@ pub(crate) const BENCHES: &[Bench] = &[
             both("wrk-64", NET),
             both("wrk-1024", NET),
             both("hold-10000", NET),
+        ],
+    },
+    Bench {
+        name: "proxy",
+        about: "a TCP proxy: 64 B there and back over N connections, one in flight on each; or N streams one way",
+        kind: Kind::Proxy,
+        units: &[units::CPU_MSG, units::MSG_S, units::CPU_GIB, units::GIB_S],
+        params: &[
+            both("echo-1", PROXY),
+            both("echo-64", PROXY),
+            both("bulk-1", PROXY),
+            both("bulk-16", PROXY),
         ],
     },
 ];

@@ -5,7 +5,7 @@ use crate::micro::Values;
 use crate::registry::{Case, Kind};
 use crate::report::Record;
 use crate::stats::Span;
-use crate::{echo, go, pong, proc};
+use crate::{echo, go, pong, proc, proxy};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ impl Effort {
     fn rounds(&self, case: &Case) -> usize {
         let default = match (case.bench.name, self.quick) {
             ("sleepers" | "pong", true) => 1,
-            ("timer-delay" | "echo", true) => 2,
+            ("timer-delay" | "echo" | "proxy", true) => 2,
             (_, true) => 3,
-            ("sleepers" | "echo" | "pong", false) => 3,
+            ("sleepers" | "echo" | "pong" | "proxy", false) => 3,
             (_, false) => 5,
         };
         self.repeat.unwrap_or(default)
@@ -119,6 +119,7 @@ fn measure(case: &Case, subject: &str, effort: &Effort) -> Result<Values, String
             let count = case.param.parse().map_err(|_| format!("no number: {}", case.param))?;
             echo::measure(subject, count, span)
         }
+        Kind::Proxy => proxy::measure(subject, case.param, span),
         Kind::Pong => pong::measure(subject, case.param, effort.quick),
     }
 }

@@ -70,7 +70,10 @@ pub fn runs_on(runtime: &Runtime) -> String {
 }
 
 /// A driver with real sockets: the simulator's are in its memory, where no client finds them.
-fn driver(name: &str) -> Result<DriverKind, String> {
+///
+/// # Errors
+/// What is wrong, as a sentence.
+pub fn driver(name: &str) -> Result<DriverKind, String> {
     match name.parse() {
         Ok(DriverKind::Sim) => Err("the simulator has no network: use auto, uring or epoll".into()),
         other => other.map_err(|fault: <DriverKind as FromStr>::Err| fault.to_string()),

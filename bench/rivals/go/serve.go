@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 )
 
 func serve(service, addr string) error {
@@ -12,6 +14,15 @@ func serve(service, addr string) error {
 		return err
 	}
 	fmt.Printf("listening %s\n", listener.Addr())
+	if to, found := strings.CutPrefix(service, "proxy="); found {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return err
+			}
+			go proxy(conn.(*net.TCPConn), to)
+		}
+	}
 	switch service {
 	case "echo":
 		for {
@@ -39,6 +50,26 @@ func echo(conn net.Conn) {
 			return
 		}
 	}
+}
+
+// io.Copy splices from one TCP connection to another.
+func proxy(client *net.TCPConn, to string) {
+	defer client.Close()
+	conn, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	upstream := conn.(*net.TCPConn)
+	defer upstream.Close()
+	done := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(upstream, client)
+		_ = upstream.CloseWrite()
+		close(done)
+	}()
+	_, _ = io.Copy(client, upstream)
+	_ = client.CloseWrite()
+	<-done
 }
 
 func pong(w http.ResponseWriter, _ *http.Request) {

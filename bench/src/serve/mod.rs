@@ -8,6 +8,7 @@ mod bast;
 mod epoll;
 mod may;
 mod pong_http;
+mod proxy;
 mod threads;
 mod tokio;
 
@@ -58,6 +59,9 @@ impl Protocol for Echo {
 
 /// Serves `service` (`echo` or `pong`) as `subject` until killed.
 pub(crate) fn run(service: &str, subject: &str, addr: SocketAddr) -> Result<(), String> {
+    if let Some(to) = service.strip_prefix("proxy=") {
+        return proxy::run(subject, addr, to.parse().map_err(|_| format!("no address: {to}"))?);
+    }
     match service {
         "echo" => with::<Echo>(subject, addr),
         "pong" => with::<pong_http::Conn>(subject, addr),

@@ -11,6 +11,8 @@ pub mod blocking;
 #[allow(unsafe_code)]
 pub mod child;
 #[allow(unsafe_code)]
+pub mod conduit;
+#[allow(unsafe_code)]
 pub mod driver;
 #[allow(unsafe_code)]
 pub mod handle;

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use crate::op::{Half, Interest};
-use crate::{Kind, Op, Outcome, SockAddr};
+use crate::{HandleRef, Kind, Op, Outcome, SockAddr};
 
 /// Whether a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,26 @@ pub(crate) fn poll_now(fd: i32, interest: Interest) -> Outcome {
         e if e & libc::POLLNVAL != 0 => Outcome::from_errno(libc::EBADF),
         _ => Outcome(0),
     }
+}
+
+/// Which of these is not ready, if one is; of several the first. One call asks for all.
+pub(crate) fn unready(gates: [Option<(HandleRef, Interest)>; 2]) -> Result<Option<usize>, Outcome> {
+    let mut polls = gates.map(|gate| match gate {
+        Some((handle, interest)) => {
+            libc::pollfd { fd: handle.raw, events: events(interest), revents: 0 }
+        }
+        // Not looked at.
+        None => libc::pollfd { fd: -1, events: 0, revents: 0 },
+    });
+    // SAFETY: `polls` is a list of two.
+    let outcome = retry(|| unsafe { libc::poll(polls.as_mut_ptr(), 2, 0) } as isize);
+    if outcome.0 < 0 {
+        return Err(outcome);
+    }
+    if polls.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
+        return Err(Outcome::from_errno(libc::EBADF));
+    }
+    Ok(polls.iter().position(|p| p.fd >= 0 && p.revents == 0))
 }
 
 /// Sets or clears `O_NONBLOCK`, in one call.
@@ -260,6 +280,17 @@ pub(crate) unsafe fn read_cached(op: &Op) -> Option<Outcome> {
     let at = offset.map_or(-1, |o| i64::try_from(o).unwrap_or(i64::MAX));
     // SAFETY: io 1 for the buffers; the list of one is a local.
     Some(retry(|| unsafe { libc::preadv64v2(handle.raw, iov, count, at, libc::RWF_NOWAIT) }))
+}
+
+/// Tries a splice in which no file takes part, so that nothing can delay it: `SPLICE_F_NONBLOCK` is for the
+/// pipe, and [`unblock_ends`](Op::unblock_ends) was for the socket. `None` for every other operation.
+pub(crate) fn spliced(op: &Op) -> Option<Outcome> {
+    let Op::Splice { from, to, .. } = *op else { return None };
+    if from.kind == Kind::File || to.kind == Kind::File {
+        return None;
+    }
+    // SAFETY: the operation names no memory.
+    Some(unsafe { call(op, Mode::NoWait) })
 }
 
 fn msghdr(iov: *const libc::iovec, count: u32) -> libc::msghdr {

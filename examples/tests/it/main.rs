@@ -6,5 +6,6 @@ mod echo;
 mod endings;
 mod limits;
 mod process;
+mod proxy;
 mod sleepers;
 mod stuck;

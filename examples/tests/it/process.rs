@@ -30,6 +30,23 @@ impl Server {
         Server::start(Command::new(env!("CARGO_BIN_EXE_echo")), driver, args)
     }
 
+    pub(crate) fn proxy(driver: &str, args: &[&str]) -> Server {
+        Server::start(Command::new(env!("CARGO_BIN_EXE_proxy")), driver, args)
+    }
+
+    /// `proxy` with so many descriptors and no more.
+    pub(crate) fn proxy_with_descriptors(driver: &str, limit: u32, args: &[&str]) -> Server {
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_proxy")]);
+        Server::start(shell, driver, args)
+    }
+
+    /// The next line that it prints.
+    pub(crate) fn line(&self) -> String {
+        self.stdout.recv_timeout(PATIENCE).expect("a line")
+    }
+
     /// `pong` with so many descriptors and no more: the hard limit too, so that it cannot raise it.
     pub(crate) fn pong_with_descriptors(driver: &str, limit: u32) -> Server {
         let mut shell = Command::new("sh");
@@ -70,7 +87,11 @@ impl Server {
 
     /// Ctrl-C.
     pub(crate) fn interrupt(&self) {
-        let kill = format!("kill -INT {}", self.pid());
+        self.signal("INT");
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.pid());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 

@@ -29,7 +29,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["loom"],
     ),
     ("bast-sync", &["bast-rt"], &["loom"]),
-    ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync"], &[]),
+    ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync", "typeid"], &[]),
 ];
 
 fn edges(tree: &Tree) -> Vec<Finding> {

@@ -158,14 +158,14 @@ pub(crate) fn splice(lane: &mut Lane) -> bool {
     let Some(second) = &lane.second else {
         // The simulator has no pipes, and says so.
         let (from, to) = (Arc::clone(&lane.stream.from), Arc::clone(&lane.stream.to));
-        let result = race(lane, move || ops::splice(&from, None, &to, None, 64), |_| ());
+        let result = race(lane, move || ops::splice(&from, None, &to, None, 64, None), |_| ());
         return result.map(|result| result.expect_err("no pipe takes part")).is_some();
     };
     let (from, to) = (Arc::clone(&lane.pipe.from), Arc::clone(&second.to));
     let len = 1 + lane.random.below(8);
     let result = race(
         lane,
-        move || ops::splice(&from, None, &to, None, 64),
+        move || ops::splice(&from, None, &to, None, 64, None),
         |lane| supply(&mut lane.pipe, len),
     );
     let completed = result.is_some();

@@ -141,19 +141,20 @@ pub fn stat_path(path: &CStr) -> io::Result<Stat> {
 /// Moves up to `len` bytes between two handles of which one is a pipe. Zero is the end of `from`.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's; `EAGAIN` when the time is up.
 pub fn splice(
     from: &Handle,
     from_offset: Option<u64>,
     to: &Handle,
     to_offset: Option<u64>,
     len: u32,
+    timeout: Option<Duration>,
 ) -> io::Result<usize> {
     check(from_offset)?;
     check(to_offset)?;
     let (from, to) = (from.as_ref(), to.as_ref());
     // SAFETY: no memory.
-    unsafe { waiting(Op::Splice { from, from_offset, to, to_offset, len }, None) }
+    unsafe { waiting(Op::Splice { from, from_offset, to, to_offset, len }, timeout) }
 }
 
 /// Sends up to `len` bytes of a file, from `offset`, to a socket. Zero is the end of the file.

@@ -22,17 +22,19 @@
 //! * [`write_atomic`] has no counterpart.
 //! * On the simulator, [`File`] opens the simulator's files; all else is the system's.
 
+mod copy;
 mod dir;
 mod file;
 mod options;
 mod paths;
 mod position;
 
+pub use copy::copy;
 pub use dir::{DirBuilder, DirEntry, ReadDir, read_dir};
 pub use file::File;
 pub use options::OpenOptions;
 pub use paths::{
-    canonicalize, copy, create_dir, create_dir_all, exists, hard_link, metadata, read, read_link,
+    canonicalize, create_dir, create_dir_all, exists, hard_link, metadata, read, read_link,
     read_to_string, remove_dir, remove_dir_all, remove_file, rename, set_permissions,
     symlink_metadata, write, write_atomic,
 };

@@ -25,7 +25,6 @@ macro_rules! on_the_pool {
 
 on_the_pool! {
     canonicalize(path) -> PathBuf;
-    copy(from, to) -> u64;
     create_dir(path) -> ();
     create_dir_all(path) -> ();
     exists(path) -> bool;

@@ -5,13 +5,16 @@
 //! `stdin`, `stdout` and `stderr` are not here: reading a terminal blocks the worker. Read it in
 //! [`blocking`](crate::blocking), or on a plain thread.
 
+mod copy;
 pub(crate) mod pipe;
 
+pub use copy::copy;
+pub(crate) use copy::{copy_files, ends};
 pub use pipe::{PipeReader, PipeWriter, pipe};
 
 #[doc(no_inline)]
 pub use std::io::{
     BufRead, BufReader, BufWriter, Bytes, Chain, Cursor, Empty, Error, ErrorKind, IntoInnerError,
     IoSlice, IoSliceMut, LineWriter, Lines, Read, Repeat, Result, Seek, SeekFrom, Sink, Split,
-    Take, Write, WriterPanicked, copy, empty, read_to_string, repeat, sink,
+    Take, Write, WriterPanicked, empty, read_to_string, repeat, sink,
 };

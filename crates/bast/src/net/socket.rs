@@ -273,6 +273,12 @@ pub(crate) use settings;
 /// `Read` and `Write` for a stream, by value and by reference.
 macro_rules! stream_io {
     ($name:ident) => {
+        impl $name {
+            pub(crate) fn socket(&self) -> &$crate::net::socket::Socket {
+                &self.shared
+            }
+        }
+
         /// Each read is a suspension point.
         impl std::io::Read for &$name {
             #[inline]

@@ -76,7 +76,6 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
 /// std's names.
 #[allow(unused_imports)]
 pub(crate) mod on_std {
-    pub(crate) use std::fs;
     pub(crate) use std::io::pipe;
     pub(crate) use std::net::{
         Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
@@ -95,6 +94,7 @@ pub(crate) mod on_std {
     };
     pub(crate) use std::thread_local as local;
     pub(crate) use std::time::Instant;
+    pub(crate) use std::{fs, io};
 
     pub(crate) fn run(body: impl FnOnce() + Send + 'static) {
         super::watched(body, |body| drop(spawn(body)));
@@ -117,7 +117,6 @@ pub(crate) mod on_std {
 #[allow(unused_imports)]
 pub(crate) mod on_bast {
     pub(crate) use bast::fiber_local as local;
-    pub(crate) use bast::fs;
     pub(crate) use bast::io::pipe;
     pub(crate) use bast::net::{
         Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
@@ -135,6 +134,7 @@ pub(crate) mod on_bast {
         Builder, FiberId as Id, JoinHandle, available_parallelism, current, park, park_timeout,
         scope, sleep, spawn, yield_now,
     };
+    pub(crate) use bast::{fs, io};
 
     pub(crate) fn run(body: impl FnOnce() + Send + 'static) {
         super::watched(body, |body| drop(spawn(body)));

@@ -7,6 +7,8 @@ mod harness;
 
 mod children;
 mod children_only;
+mod copy;
+mod copy_only;
 mod fibers;
 mod fibers_only;
 mod fs;

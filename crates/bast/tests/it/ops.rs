@@ -172,8 +172,8 @@ fn bytes_are_spliced_through_a_pipe() {
         let start = Handle::from_owned(start, Kind::Pipe);
         let end = Handle::from_owned(end, Kind::Pipe);
         let mover = bast::spawn(move || {
-            let n = ops::splice(&server, None, &start, None, 4096).unwrap();
-            (n, ops::splice(&end, None, &server, None, n as u32).unwrap())
+            let n = ops::splice(&server, None, &start, None, 4096, None).unwrap();
+            (n, ops::splice(&end, None, &server, None, n as u32, None).unwrap())
         });
         bast::sleep(Duration::from_millis(20));
         assert!(!mover.is_finished());

@@ -11,9 +11,9 @@
 //! why no edge is missed; `wait` is the retry loop; this file is the driver's face.
 //!
 //! Where an operation goes: sockets and pipes are tried and wait here. Files, `Open`, `Statx`, `Fsync`
-//! and `Call` go to the pool, except reads that the page cache can answer (`RWF_NOWAIT`). `Splice` and
-//! `SendFile` first wait here until their pollable ends are ready, and then run here, or, if a file
-//! takes part, on the pool, where only the disk can delay them.
+//! and `Call` go to the pool, except reads that the page cache can answer (`RWF_NOWAIT`). A `Splice`
+//! without a file is tried at once; with one, and `SendFile`, it first waits here until the pollable ends are
+//! ready, and then runs on the pool, where only the disk can delay it.
 
 mod epoll;
 mod table;

@@ -81,10 +81,10 @@ impl Readiness {
         }
     }
 
-    /// Brings a gated operation as far as it gets: queued at the first end that is not ready, else
-    /// performed.
+    /// Brings a gated operation as far as it gets: performed if its ends are ready, else queued at one that is not. (A
+    /// splice without a file is its own question whether they are.)
     ///
-    /// The question whether an end is ready comes before queueing. If the descriptor was registered
+    /// The question comes before queueing. If the descriptor was registered
     /// before, an edge after the answer is delivered; if not, registering reports what is ready.
     ///
     /// # Safety
@@ -92,29 +92,29 @@ impl Readiness {
     pub(super) unsafe fn advance(&mut self, record: NonNull<Record>) -> Option<Outcome> {
         // SAFETY: io 1.
         let op = unsafe { &(*record.as_ptr()).op };
-        let mut to_pool = matches!(op, Op::SendFile { .. });
-        for gate in op.gates() {
-            let Some((handle, interest)) = gate else {
-                to_pool |= matches!(op, Op::Splice { .. });
-                continue;
-            };
-            let outcome = sys::poll_now(handle.raw, interest);
-            if outcome.is_errno(libc::EAGAIN) {
+        let tried = sys::spliced(op);
+        if let Some(outcome) = tried
+            && !outcome.is_errno(libc::EAGAIN)
+        {
+            return Some(outcome);
+        }
+        let gates = op.gates();
+        match sys::unready(gates) {
+            Err(outcome) => return Some(outcome),
+            Ok(Some(i)) => {
+                let Some((handle, interest)) = gates[i] else { unreachable!("it was asked") };
                 // SAFETY: the caller's promise.
                 return unsafe { self.enqueue(record, handle, interest) };
             }
-            if outcome.0 < 0 || matches!(op, Op::Poll { .. }) {
-                return Some(outcome);
-            }
+            Ok(None) => {}
         }
         // SAFETY: the caller's promise.
         unsafe {
-            if to_pool {
-                return self.offload(record);
+            if matches!(op, Op::Poll { .. }) {
+                return Some(Outcome(0));
             }
-            let outcome = sys::call(op, Mode::NoWait);
-            if !outcome.is_errno(libc::EAGAIN) {
-                return Some(outcome);
+            if tried.is_none() {
+                return self.offload(record);
             }
             // Ready and not ready at once: somebody else was quicker, or a low-water mark. An edge
             // may be past, so that only asking again is safe.

@@ -5,9 +5,9 @@
 //!              └────▶ RING: the operation's own entry ──completion──▶ done
 //!                       └─ the kernel would not wait (-EAGAIN), or has no such operation
 //!                          ▼
-//!                     GATE: poll entries for its ends ──ready──▶ try ──▶ done
-//!                          ▲                                     └─EAGAIN─┐
-//!                          └──────────────────────────────────────────────┘
+//!                     GATE: a poll entry for an end that is not ready ──▶ try ──▶ done
+//!                          ▲                                            └─EAGAIN─┐
+//!                          └─────────────────────────────────────────────────────┘
 //!   cancel: a cancel entry; the target's own completion is the terminal one
 //! ```
 //!
@@ -52,10 +52,8 @@ use crate::{Done, Op, Outcome, Pool, Record, Waker};
 mod stage {
     /// Its own entry is with the ring.
     pub(super) const RING: u8 = 1;
-    /// A poll entry for its first end is.
+    /// A poll entry for one of its ends is.
     pub(super) const GATE: u8 = 2;
-    /// A poll entry for its second end is.
-    pub(super) const GATE_TWO: u8 = 3;
     /// With the pool.
     pub(super) const POOL: u8 = 4;
     /// Completed, waiting for the next poll.
@@ -141,7 +139,10 @@ impl Uring {
                 Op::Connect { .. } | Op::Poll { .. } => self.enlist(record),
                 Op::Splice { .. } | Op::SendFile { .. } => {
                     op.unblock_ends();
-                    self.advance(record, 0)
+                    match sys::spliced(op) {
+                        Some(outcome) if !outcome.is_errno(libc::EAGAIN) => Some(outcome),
+                        _ => self.advance(record),
+                    }
                 }
                 _ => match op.waits_for() {
                     Some((handle, interest)) => self.start(record, op, handle, interest),
@@ -160,7 +161,7 @@ impl Uring {
         unsafe {
             let stage = (*record.as_ptr()).stage;
             match stage {
-                stage::RING | stage::GATE | stage::GATE_TWO => {
+                stage::RING | stage::GATE => {
                     let cancel = opcode::AsyncCancel::new(sqe::user_data(record)).build();
                     self.ring.push(cancel.user_data(CANCEL));
                 }
@@ -251,7 +252,7 @@ impl Uring {
                 let outcome = match outcome {
                     o if !o.is_errno(libc::EAGAIN) || !gated => Some(o),
                     _ if stage & stage::CANCEL != 0 => Some(Outcome::CANCELLED),
-                    _ => self.advance(record, 0),
+                    _ => self.advance(record),
                 };
                 if let Some(outcome) = outcome {
                     done.push(record, outcome);

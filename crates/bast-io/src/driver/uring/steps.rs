@@ -52,36 +52,36 @@ impl Uring {
                     let mode = sys::set_nonblocking(handle.raw, true);
                     if mode.0 < 0 { Some(mode) } else { self.perform(record) }
                 }
-                _ if op.waits_for().is_some() => self.advance(record, 0),
+                _ if op.waits_for().is_some() => self.advance(record),
                 _ => self.offload(record),
             }
         }
     }
 
-    /// Polls for the operation's ends, beginning with gate number `from`; performs it when all are
-    /// ready.
+    /// Polls for the end of the operation that is not ready; performs it when it has none to wait for. Where it has two
+    /// and both seem to be ready, for the first: that ends at once, and it is tried again.
     ///
     /// # Safety
     /// As [`Uring::enlist`].
-    pub(super) unsafe fn advance(
-        &mut self,
-        record: NonNull<Record>,
-        from: usize,
-    ) -> Option<Outcome> {
+    pub(super) unsafe fn advance(&mut self, record: NonNull<Record>) -> Option<Outcome> {
         // SAFETY: the caller's promise.
         unsafe {
             let gates = (*record.as_ptr()).op.gates();
-            for (i, gate) in gates.into_iter().enumerate().skip(from) {
-                if let Some((handle, interest)) = gate {
-                    self.push(record, stage::GATE + i as u8, sqe::poll(handle.raw, interest));
-                    return None;
-                }
-            }
-            self.perform(record)
+            let gate = match gates {
+                [None, None] => return self.perform(record),
+                [Some(_), Some(_)] => match sys::unready(gates) {
+                    Ok(first) => gates[first.unwrap_or(0)],
+                    Err(outcome) => return Some(outcome),
+                },
+                [one, other] => one.or(other),
+            };
+            let Some((handle, interest)) = gate else { unreachable!("there is one") };
+            self.push(record, stage::GATE, sqe::poll(handle.raw, interest));
+            None
         }
     }
 
-    /// Performs an operation whose ends are ready; back to the first gate if they are not.
+    /// Performs an operation one of whose ends has become ready; waits again if that was not all.
     ///
     /// # Safety
     /// As [`Uring::enlist`].
@@ -100,7 +100,7 @@ impl Uring {
             let outcome = sys::call(op, Mode::NoWait);
             if let Op::Connect { handle, .. } = *op {
                 if sys::would_block(outcome) && !outcome.is_errno(libc::EAGAIN) {
-                    return self.advance(record, 0);
+                    return self.advance(record);
                 }
                 let _ = sys::set_nonblocking(handle.raw, false);
                 if outcome.is_errno(libc::EAGAIN) {
@@ -109,7 +109,7 @@ impl Uring {
                 }
             }
             if outcome.is_errno(libc::EAGAIN) {
-                return self.advance(record, 0);
+                return self.advance(record);
             }
             if let Some((handle, Interest::Readable)) = op.waits_for() {
                 self.notes.of(handle).drained = op.exhausted(outcome);
@@ -169,12 +169,12 @@ impl Uring {
                 // Asked to end, and it came to nothing yet.
                 _ if stage & stage::CANCEL != 0 && again => Some(Outcome::CANCELLED),
                 stage::RING if result == -libc::EINTR => self.enlist(record),
-                stage::RING if again && matches!(op, Op::Splice { .. }) => self.advance(record, 0),
+                stage::RING if again && matches!(op, Op::Splice { .. }) => self.advance(record),
                 stage::RING if again => self.stand_in(record),
                 stage::RING => Some(self.result(op, result, flags)),
                 _ if result < 0 => Some(Outcome(result)),
                 _ if stage & stage::CANCEL != 0 => Some(Outcome::CANCELLED),
-                gate => self.advance(record, usize::from(gate - stage::GATE) + 1),
+                _ => self.perform(record),
             };
             if let Some(outcome) = outcome {
                 self.finish(record, stage, outcome, done);

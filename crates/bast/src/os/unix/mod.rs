@@ -31,6 +31,7 @@ use crate::fs::File;
 use crate::net::{TcpListener, TcpStream, UdpSocket};
 
 pub mod fs;
+pub(crate) mod known;
 pub mod net;
 
 /// Same as [`std::os::unix::io`].
