@@ -5,6 +5,8 @@
 #[allow(unsafe_code)]
 pub mod addr;
 #[allow(unsafe_code)]
+pub mod beneath;
+#[allow(unsafe_code)]
 pub mod blocking;
 #[allow(unsafe_code)]
 pub mod child;
@@ -40,6 +42,8 @@ pub mod stat;
 mod sys;
 #[allow(unsafe_code)]
 pub mod waker;
+#[allow(unsafe_code)]
+pub mod warm;
 
 pub use addr::SockAddr;
 pub use driver::{Config, Driver, DriverKind, Wait};

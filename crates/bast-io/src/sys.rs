@@ -24,7 +24,7 @@ pub(crate) enum Mode {
 const MAX_RW: usize = 0x7fff_f000;
 
 /// Repeats `f` while it is interrupted.
-fn retry(mut f: impl FnMut() -> isize) -> Outcome {
+pub(crate) fn retry(mut f: impl FnMut() -> isize) -> Outcome {
     loop {
         let outcome = Outcome::from_libc(f());
         if !outcome.is_errno(libc::EINTR) {

@@ -6,8 +6,10 @@
 //! [`blocking`](crate::blocking), or on a plain thread.
 
 pub(crate) mod pipe;
+mod sendfile;
 
 pub use pipe::{PipeReader, PipeWriter, pipe};
+pub use sendfile::{PartlySent, Socket, send_file, send_file_with_head};
 
 #[doc(no_inline)]
 pub use std::io::{

@@ -1,5 +1,7 @@
 //! Same as [`std::os::linux`].
 
+pub mod fs;
+
 /// Same as [`std::os::linux::net`].
 pub mod net {
     use std::io;
