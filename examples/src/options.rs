@@ -30,6 +30,10 @@ pub struct Options {
     /// Seconds after which a silent connection is closed.
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     pub idle: f64,
+
+    /// Connections at once; further ones wait in the kernel's queue [default: no limit].
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub max_connections: Option<usize>,
 }
 
 impl Options {
@@ -70,6 +74,15 @@ fn driver(name: &str) -> Result<DriverKind, String> {
     match name.parse() {
         Ok(DriverKind::Sim) => Err("the simulator has no network: use auto, uring or epoll".into()),
         other => other.map_err(|fault: <DriverKind as FromStr>::Err| fault.to_string()),
+    }
+}
+
+/// A number of things without which a server is of no use.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is needed".into()),
+        Ok(n) => Ok(n),
+        Err(fault) => Err(fault.to_string()),
     }
 }
 

@@ -20,7 +20,7 @@
 //! stop waits for it. The counters are `Relaxed`: they are read when the fibers have ended, which
 //! the registry's lock orders.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use bast::net::{TcpListener, TcpStream};
 use bast::signal::CtrlC;
+use bast::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits;
 use crate::options::{Options, runs_on};
@@ -37,8 +38,8 @@ use crate::options::{Options, runs_on};
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What a server does, apart from accepting and stopping.
-#[derive(Clone, Copy)]
-pub struct Service {
+#[derive(Clone)]
+pub struct Service<H> {
     /// The program's name, at the head of what it prints.
     pub name: &'static str,
     /// How to write the address as something that can be opened.
@@ -46,14 +47,21 @@ pub struct Service {
     /// What is counted.
     pub unit: &'static str,
     /// Serves one connection until it ends.
-    pub handle: fn(&Connection) -> io::Result<()>,
+    pub handle: H,
 }
+
+/// What serves one connection: a function, or a closure that shares something.
+pub trait Handle: Fn(&Connection) -> io::Result<()> + Clone + Send + 'static {}
+
+impl<H: Fn(&Connection) -> io::Result<()> + Clone + Send + 'static> Handle for H {}
 
 /// What the fibers of one server share.
 struct Shared {
     stopping: AtomicBool,
     idle: Duration,
     open: Mutex<Registry>,
+    /// A permit for each connection that may be open; none: there is no limit.
+    room: Option<Arc<Semaphore>>,
     /// Connections accepted, and units served on those that have ended.
     connections: AtomicU64,
     served: AtomicU64,
@@ -109,10 +117,15 @@ impl Connection {
 struct Registered {
     connection: Arc<Connection>,
     slot: usize,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Registered {
-    fn new(stream: TcpStream, shared: &Arc<Shared>) -> Registered {
+    fn new(
+        stream: TcpStream,
+        shared: &Arc<Shared>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Registered {
         let connection = Arc::new(Connection {
             stream,
             shared: Arc::clone(shared),
@@ -127,7 +140,7 @@ impl Registered {
         open.slots[slot] = Some(Arc::clone(&connection));
         drop(open);
         shared.connections.fetch_add(1, Ordering::Relaxed);
-        Registered { connection, slot }
+        Registered { connection, slot, _permit: permit }
     }
 }
 
@@ -144,27 +157,35 @@ impl Drop for Registered {
 }
 
 /// Runs a server until Ctrl-C, and returns what the process should end with.
-pub fn run(service: Service, options: &Options) -> ExitCode {
+pub fn run<H: Handle>(service: Service<H>, options: &Options) -> ExitCode {
     limits::raise_open_files();
+    let name = service.name;
     let outcome = options.runtime().and_then(|runtime| {
         let runs_on = runs_on(&runtime);
         let (addr, idle) = (options.addr, options.idle());
-        let outcome = runtime.run(move || serve(service, addr, idle, &runs_on));
+        let room = options.max_connections.map(|n| Arc::new(Semaphore::new(n)));
+        let outcome = runtime.run(move || serve(service, addr, idle, room, &runs_on));
         if runtime.shutdown(Duration::from_secs(1)).is_err() {
-            eprintln!("{}: some fibers did not end in time", service.name);
+            eprintln!("{name}: some fibers did not end in time");
         }
         outcome
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
-            eprintln!("{}: {fault}", service.name);
+            eprintln!("{name}: {fault}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn serve(service: Service, addr: SocketAddr, idle: Duration, runs_on: &str) -> io::Result<()> {
+fn serve<H: Handle>(
+    service: Service<H>,
+    addr: SocketAddr,
+    idle: Duration,
+    room: Option<Arc<Semaphore>>,
+    runs_on: &str,
+) -> io::Result<()> {
     let with_addr = |fault: io::Error| io::Error::new(fault.kind(), format!("{addr}: {fault}"));
     let listener = TcpListener::bind(addr).map_err(with_addr)?;
     let addr = listener.local_addr()?;
@@ -172,6 +193,7 @@ fn serve(service: Service, addr: SocketAddr, idle: Duration, runs_on: &str) -> i
         stopping: AtomicBool::new(false),
         idle,
         open: Mutex::default(),
+        room,
         connections: AtomicU64::new(0),
         served: AtomicU64::new(0),
     });
@@ -179,8 +201,8 @@ fn serve(service: Service, addr: SocketAddr, idle: Duration, runs_on: &str) -> i
     let ctrl_c = CtrlC::new()?;
     println!("{}: {} on {runs_on}", service.name, (service.url)(addr));
     let accepting = {
-        let shared = Arc::clone(&shared);
-        bast::spawn(move || accept_all(&listener, service, &shared))
+        let (service, shared) = (service.clone(), Arc::clone(&shared));
+        bast::spawn(move || accept_all(&listener, &service, &shared))
     };
     ctrl_c.wait()?;
     // Whoever is in a hurry presses it again.
@@ -209,18 +231,21 @@ fn serve(service: Service, addr: SocketAddr, idle: Duration, runs_on: &str) -> i
 }
 
 /// Accepts until it is cancelled.
-fn accept_all(listener: &TcpListener, service: Service, shared: &Arc<Shared>) {
+fn accept_all<H: Handle>(listener: &TcpListener, service: &Service<H>, shared: &Arc<Shared>) {
     const FIRST_PAUSE: Duration = Duration::from_millis(1);
     const LONGEST_PAUSE: Duration = Duration::from_millis(50);
     let mut pause = FIRST_PAUSE;
     let mut complaints = Complaints { name: service.name, last: None, unsaid: 0 };
     loop {
+        // It is never closed, so that this cannot fail.
+        let permit = shared.room.as_ref().and_then(|room| Arc::clone(room).acquire_owned().ok());
         let fault = match listener.accept() {
             Ok((stream, _)) => {
-                let registered = Registered::new(stream, shared);
+                let registered = Registered::new(stream, shared, permit);
+                let handle = service.handle.clone();
                 let fiber = bast::Builder::new().spawn(move || {
                     // The peer's faults (reset, silence) end the connection and concern nobody.
-                    let _ = (service.handle)(&registered.connection);
+                    let _ = handle(&registered.connection);
                 });
                 match fiber {
                     Ok(_) => {
@@ -290,4 +315,20 @@ fn shut(shared: &Shared, which: impl Fn(&Connection) -> bool) {
         // It may have been closed by the peer meanwhile.
         let _ = connection.stream.shutdown(Shutdown::Read);
     }
+}
+
+/// Closes in such a way that the peer can read the last answer although it was still sending: a
+/// socket closed with unread data is reset, and a reset destroys what the peer has not read yet.
+///
+/// # Errors
+/// The connection's: it is gone.
+#[cold]
+pub fn linger(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<()> {
+    const SILENCE: Duration = Duration::from_secs(1);
+    const AT_MOST: Duration = Duration::from_secs(5);
+    let start = Instant::now();
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    while start.elapsed() < AT_MOST && stream.read(buffer)? > 0 {}
+    Ok(())
 }
