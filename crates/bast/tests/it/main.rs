@@ -18,6 +18,8 @@ mod ops;
 mod os;
 mod pool;
 mod process;
+#[cfg(target_os = "linux")]
+mod sendfile;
 mod signals;
 mod stopping;
 mod sync_mpsc;
