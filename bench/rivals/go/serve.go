@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 )
 
 func serve(service, addr string) error {
@@ -23,6 +24,8 @@ func serve(service, addr string) error {
 		}
 	case "pong":
 		return http.Serve(listener, http.HandlerFunc(pong))
+	case "httpfile":
+		return http.Serve(listener, http.FileServer(http.Dir(os.Getenv("BAST_BENCH_ROOT"))))
 	}
 	return fmt.Errorf("no service %s", service)
 }

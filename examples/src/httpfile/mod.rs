@@ -101,8 +101,8 @@ pub fn serve(connection: &Connection, site: &Site) -> io::Result<()> {
             Err(fault) if fault.kind() == io::ErrorKind::Interrupted => {}
             Err(fault) if fault.kind() == io::ErrorKind::WouldBlock && in_head => {
                 let text = "The request took too long.\n";
-                Answer::new(site, stream).plain("408 Request Timeout", "", text)?;
-                return server::linger(stream, &mut buffer);
+                // No lingering: who dribbles would be listened to for longer.
+                return Answer::new(site, stream).plain("408 Request Timeout", "", text);
             }
             Err(fault) => return Err(fault),
         }

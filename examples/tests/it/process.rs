@@ -30,6 +30,10 @@ impl Server {
         Server::start(Command::new(env!("CARGO_BIN_EXE_echo")), driver, args)
     }
 
+    pub(crate) fn httpfile(driver: &str, args: &[&str]) -> Server {
+        Server::start(Command::new(env!("CARGO_BIN_EXE_httpfile")), driver, args)
+    }
+
     /// `pong` with so many descriptors and no more: the hard limit too, so that it cannot raise it.
     pub(crate) fn pong_with_descriptors(driver: &str, limit: u32) -> Server {
         let mut shell = Command::new("sh");
@@ -62,6 +66,11 @@ impl Server {
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream
+    }
+
+    /// The next line of its standard output.
+    pub(crate) fn line(&self) -> String {
+        self.stdout.recv_timeout(PATIENCE).expect("a line")
     }
 
     pub(crate) fn pid(&self) -> u32 {
