@@ -11,6 +11,7 @@ use crate::registry::Bench;
 use crate::stats::Span;
 use crate::{go, sys};
 use std::env;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -105,14 +106,24 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(service: &str, subject: &str) -> Result<Server, String> {
+        Server::start_with(service, subject, &[])
+    }
+
+    /// With a few variables in its environment.
+    pub(crate) fn start_with(
+        service: &str,
+        subject: &str,
+        env: &[(&str, &OsStr)],
+    ) -> Result<Server, String> {
         let mut command = command(subject, 1)?;
-        command.args(["serve", service, subject, &fresh_address().to_string()]);
+        command.args(["serve", service, subject, &address().to_string()]);
+        command.envs(env.iter().copied());
         sys::tie(&mut command, vec![SERVER_CORE]);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| e.to_string())?;
         let stdout = child.stdout.take().ok_or("no pipe")?;
         // From here on a drop ends the child.
-        let mut server = Server { child, addr: fresh_address() };
+        let mut server = Server { child, addr: address() };
         let (send, receive) = mpsc::channel();
         thread::spawn(move || {
             let mut line = String::new();
@@ -123,9 +134,18 @@ impl Server {
         let line = receive.recv_timeout(START_LIMIT);
         let line = line.map_err(|_| format!("the server is not ready after {START_LIMIT:?}"))?;
         let line = line.map_err(|e| e.to_string())?;
-        let addr = line.trim().strip_prefix("listening ").and_then(|a| a.parse().ok());
+        // "listening ADDRESS", or "httpfile: http://ADDRESS/ on …".
+        let addr = line.split(|c: char| c == '/' || c.is_whitespace()).find_map(|w| w.parse().ok());
         server.addr = addr.ok_or_else(|| format!("the server did not start: {line:?}"))?;
         Ok(server)
+    }
+
+    /// Another program that will listen at `addr`. The caller sees when it does.
+    pub(crate) fn adopt(mut command: Command, addr: SocketAddr) -> Result<Server, String> {
+        sys::tie(&mut command, vec![SERVER_CORE]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().map_err(|e| e.to_string())?;
+        Ok(Server { child, addr })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -147,7 +167,7 @@ impl Drop for Server {
 
 /// A loopback address that no earlier server of this run had, so that the connections that one left
 /// in TIME_WAIT do not take ports from the next.
-fn fresh_address() -> SocketAddr {
+pub(crate) fn address() -> SocketAddr {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Relaxed: only uniqueness matters.

@@ -13,6 +13,7 @@ mod child;
 mod echo;
 mod files;
 mod go;
+mod httpfile;
 mod micro;
 mod pong;
 mod proc;
@@ -62,9 +63,10 @@ Examples:
   bast-bench run yield spawn-join --subject bast,tokio,go --json out.json
   bast-bench run yield --param 100 --repeat 9
   bast-bench run echo pong
+  bast-bench run httpfile --param ab-100-1k,wrk-64-1m
 
-`pong` needs ab and wrk (apt-get install -y apache2-utils wrk); the subject go needs a Go
-toolchain. What is missing is skipped with a note. Progress goes to stderr. The exit status is 1
+`pong` and `httpfile` need ab and wrk (apt-get install -y apache2-utils wrk); the subject go needs a
+Go toolchain, nginx needs nginx (apt-get install -y nginx-light). What is missing is skipped with a note. Progress goes to stderr. The exit status is 1
 if a subject failed.";
 
 #[derive(Subcommand)]
@@ -124,7 +126,9 @@ fn act(action: Action) -> Result<ExitCode, String> {
                 None => None,
             };
             let descriptors = sys::raise_nofile(DESCRIPTORS).map_err(|e| e.to_string())?;
-            if descriptors < DESCRIPTORS && cases.iter().any(|c| c.bench.kind == Kind::Pong) {
+            if descriptors < DESCRIPTORS
+                && cases.iter().any(|c| matches!(c.bench.kind, Kind::Pong | Kind::Files))
+            {
                 eprintln!("only {descriptors} descriptors: 10,000 connections need {DESCRIPTORS}");
             }
             let effort = Effort { quick, repeat: repeat.map(usize::from) };

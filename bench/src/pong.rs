@@ -18,16 +18,16 @@ const ENOUGH: f64 = 100.0;
 
 /// What a load generator reports.
 #[derive(Debug, PartialEq)]
-struct Load {
-    done: f64,
-    failed: f64,
-    per_second: f64,
+pub(crate) struct Load {
+    pub(crate) done: f64,
+    pub(crate) failed: f64,
+    pub(crate) per_second: f64,
 }
 
 /// The program that `param` needs, if it is not installed: how to install it.
 pub(crate) fn missing(param: &str) -> Option<&'static str> {
     let (program, hint) = match param.split('-').next() {
-        Some("ab") => ("ab", "ab is not installed: apt-get install -y apache2-utils"),
+        Some("ab" | "abk") => ("ab", "ab is not installed: apt-get install -y apache2-utils"),
         Some("wrk") => ("wrk", "wrk is not installed: apt-get install -y wrk"),
         _ => return None,
     };
@@ -45,10 +45,14 @@ pub(crate) fn measure(subject: &str, param: &str, quick: bool) -> Result<Values,
     if program == "hold" {
         return hold(&server, connections);
     }
+    let url = format!("http://{}/", server.addr);
     let before = server.cpu()?;
     let load = match program {
-        "ab" => ab(&server, connections, quick)?,
-        "wrk" => wrk(&server, connections, quick)?,
+        "ab" => {
+            let (least, each) = if quick { (8_000, 1) } else { (60_000, 10) };
+            ab(&url, connections, least.max(connections * each), false)?
+        }
+        "wrk" => wrk(&url, connections, quick)?,
         _ => return Err(bad()),
     };
     let cpu = server.cpu()? - before;
@@ -63,14 +67,17 @@ pub(crate) fn measure(subject: &str, param: &str, quick: bool) -> Result<Values,
     ])
 }
 
-fn ab(server: &Server, connections: usize, quick: bool) -> Result<Load, String> {
-    let (least, each) = if quick { (8_000, 1) } else { (60_000, 10) };
-    let requests = least.max(connections * each);
+/// `requests` requests from ab, each on a connection of its own unless they are kept.
+pub(crate) fn ab(
+    url: &str,
+    connections: usize,
+    requests: usize,
+    keep: bool,
+) -> Result<Load, String> {
     let mut command = Command::new("ab");
     // -r: go on after a broken connection and count it; -d -S: no percentiles.
-    command.args(["-q", "-r", "-d", "-S", "-s", "30"]);
-    command.args(["-n", &requests.to_string(), "-c", &connections.to_string()]);
-    command.arg(format!("http://{}/", server.addr));
+    command.args(["-q", "-r", "-d", "-S", "-s", "30"]).args(keep.then_some("-k"));
+    command.args(["-n", &requests.to_string(), "-c", &connections.to_string(), url]);
     let text = output(command, vec![CLIENT_CORE], LOAD_LIMIT)?;
     parse_ab(&text, requests as f64).ok_or_else(|| format!("ab said: {text}"))
 }
@@ -86,11 +93,12 @@ fn parse_ab(text: &str, asked: f64) -> Option<Load> {
     Some(Load { done, failed: failed + (asked - done), per_second })
 }
 
-fn wrk(server: &Server, connections: usize, quick: bool) -> Result<Load, String> {
+/// As many requests as wrk manages in a second, or in three.
+pub(crate) fn wrk(url: &str, connections: usize, quick: bool) -> Result<Load, String> {
     let mut command = Command::new("wrk");
     command.args(["-t", "1", "-c", &connections.to_string()]);
     command.args(["-d", if quick { "1s" } else { "3s" }, "--timeout", "10s"]);
-    command.arg(format!("http://{}/", server.addr));
+    command.arg(url);
     let text = output(command, vec![CLIENT_CORE], LOAD_LIMIT)?;
     parse_wrk(&text).ok_or_else(|| format!("wrk said: {text}"))
 }

@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Proxy,
     /// A server in a child process under ab or wrk, or with idle connections.
     Pong,
+    /// As `Pong`, for servers of files.
+    Files,
 }
 
 /// One parameter of a benchmark and its subjects.
@@ -102,6 +104,7 @@ const SMALL_FILES: &[&str] =
 const SMALL_FILES_2: &[&str] = &["bast-uring", "bast-epoll", "tokio-multi", "threads"];
 const TIMER: &[&str] =
     &["bast-uring", "bast-epoll", "tokio-current", "tokio-multi", "may", "go", "threads"];
+const FILES: &[&str] = &["bast-uring", "bast-epoll", "nginx", "go", "axum"];
 const NET: &[&str] =
     &["bast-uring", "bast-epoll", "raw-epoll", "tokio-current", "may", "go", "threads"];
 const PROXY: &[&str] = &[
@@ -314,6 +317,35 @@ pub(crate) const BENCHES: &[Bench] = &[
             both("echo-64", PROXY),
             both("bulk-1", PROXY),
             both("bulk-16", PROXY),
+        ],
+    },
+    Bench {
+        name: "httpfile",
+        about: "a server of files of 1 KiB, 64 KiB and 1 MiB under ab (with and without -k) and wrk",
+        kind: Kind::Files,
+        units: &[units::CPU_REQ, units::REQ_S, units::FAILED, units::PEAK_MB],
+        params: &[
+            both("ab-10-1k", FILES),
+            both("ab-100-1k", FILES),
+            both("ab-1000-1k", FILES),
+            both("ab-10000-1k", FILES),
+            both("abk-100-1k", FILES),
+            both("wrk-64-1k", FILES),
+            both("wrk-1024-1k", FILES),
+            both("ab-10-64k", FILES),
+            both("ab-100-64k", FILES),
+            both("ab-1000-64k", FILES),
+            both("ab-10000-64k", FILES),
+            both("abk-100-64k", FILES),
+            both("wrk-64-64k", FILES),
+            both("wrk-1024-64k", FILES),
+            both("ab-10-1m", FILES),
+            both("ab-100-1m", FILES),
+            both("ab-1000-1m", FILES),
+            both("ab-10000-1m", FILES),
+            both("abk-100-1m", FILES),
+            both("wrk-64-1m", FILES),
+            both("wrk-1024-1m", FILES),
         ],
     },
 ];

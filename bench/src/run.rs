@@ -5,7 +5,7 @@ use crate::micro::Values;
 use crate::registry::{Case, Kind};
 use crate::report::Record;
 use crate::stats::Span;
-use crate::{echo, go, pong, proc, proxy};
+use crate::{echo, go, httpfile, pong, proc, proxy};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Effort {
 impl Effort {
     fn rounds(&self, case: &Case) -> usize {
         let default = match (case.bench.name, self.quick) {
-            ("sleepers" | "pong", true) => 1,
+            ("sleepers" | "pong" | "httpfile", true) => 1,
             ("timer-delay" | "echo" | "proxy", true) => 2,
             (_, true) => 3,
             ("sleepers" | "echo" | "pong" | "proxy", false) => 3,
@@ -53,7 +53,7 @@ pub(crate) fn run(cases: &[Case], effort: &Effort) -> Outcome {
     let go_missing = cases.iter().any(|c| c.subjects.iter().any(|s| go::is(s))) && go::missing();
     for (i, case) in cases.iter().enumerate() {
         let at = format!("[{}/{}] {} {}", i + 1, cases.len(), case.bench.name, case.param);
-        if case.bench.kind == Kind::Pong
+        if matches!(case.bench.kind, Kind::Pong | Kind::Files)
             && let Some(hint) = pong::missing(case.param)
         {
             eprintln!("{at}: skipped: {hint}");
@@ -71,6 +71,15 @@ pub(crate) fn run(cases: &[Case], effort: &Effort) -> Outcome {
                 eprintln!("{at}: subject go is skipped: there is no `go` on the PATH");
             }
         }
+        subjects.retain(|subject| {
+            let hint = httpfile::missing(subject);
+            if let Some(hint) = hint
+                && noted.insert("nginx")
+            {
+                eprintln!("{at}: subject {subject} is skipped: {hint}");
+            }
+            hint.is_none()
+        });
         rounds(case, &at, subjects, effort, &mut outcome);
     }
     outcome
@@ -121,5 +130,6 @@ fn measure(case: &Case, subject: &str, effort: &Effort) -> Result<Values, String
         }
         Kind::Proxy => proxy::measure(subject, case.param, span),
         Kind::Pong => pong::measure(subject, case.param, effort.quick),
+        Kind::Files => httpfile::measure(subject, case.param, effort.quick),
     }
 }

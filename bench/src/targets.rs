@@ -93,6 +93,56 @@ const TARGETS: &[Target] = &[
     },
 ];
 
+/// The server's CPU for a request: `times` that of nginx, and once that of the others.
+macro_rules! files {
+    ($($param:literal: $times:literal,)*) => {
+        &[$(
+            Target {
+                what: concat!("httpfile ", $param, ", to nginx"),
+                test: Test::AtMost(
+                    ("httpfile", $param, "bast-uring"), $times, ("httpfile", $param, "nginx"),
+                ),
+            },
+            Target {
+                what: concat!("httpfile ", $param, ", to Go"),
+                test: Test::AtMost(
+                    ("httpfile", $param, "bast-uring"), 1.0, ("httpfile", $param, "go"),
+                ),
+            },
+            Target {
+                what: concat!("httpfile ", $param, ", to axum"),
+                test: Test::AtMost(
+                    ("httpfile", $param, "bast-uring"), 1.0, ("httpfile", $param, "axum"),
+                ),
+            },
+        )*]
+    };
+}
+
+const FILES: &[Target] = files! {
+    "ab-10-1k": 1.1,
+    "ab-100-1k": 1.1,
+    "ab-1000-1k": 1.1,
+    "ab-10000-1k": 1.1,
+    "abk-100-1k": 1.1,
+    "wrk-64-1k": 1.1,
+    "wrk-1024-1k": 1.1,
+    "ab-10-64k": 1.1,
+    "ab-100-64k": 1.1,
+    "ab-1000-64k": 1.1,
+    "ab-10000-64k": 1.1,
+    "abk-100-64k": 1.1,
+    "wrk-64-64k": 1.1,
+    "wrk-1024-64k": 1.1,
+    "ab-10-1m": 1.0,
+    "ab-100-1m": 1.0,
+    "ab-1000-1m": 1.0,
+    "ab-10000-1m": 1.0,
+    "abk-100-1m": 1.0,
+    "wrk-64-1m": 1.0,
+    "wrk-1024-1m": 1.0,
+};
+
 fn median((bench, param, subject): Which, records: &[Record]) -> Option<f64> {
     let named = |name: &str| match subject.strip_suffix('*') {
         Some(family) => name.starts_with(family),
@@ -101,6 +151,7 @@ fn median((bench, param, subject): Which, records: &[Record]) -> Option<f64> {
     records
         .iter()
         .filter(|r| r.bench == bench && r.param == param && named(&r.subject))
+        // Of several figures the first that the benchmark names.
         .filter(|r| BENCHES.iter().any(|b| b.name == bench && b.units[0] == r.unit))
         .map(|r| r.median)
         .min_by(f64::total_cmp)
@@ -109,7 +160,7 @@ fn median((bench, param, subject): Which, records: &[Record]) -> Option<f64> {
 /// A line for each target of which `records` has the figures; empty if there is none.
 pub(crate) fn table(records: &[Record]) -> String {
     let mut out = String::new();
-    for Target { what, test } in TARGETS {
+    for Target { what, test } in TARGETS.iter().chain(FILES) {
         let ratio = |a, b| Some(median(a, records)? / median(b, records)?);
         let (figure, sign, limit) = match *test {
             Test::AtMost(a, limit, b) => (ratio(a, b), "<=", limit),
@@ -153,7 +204,7 @@ mod tests {
 
     #[test]
     fn targets_name_what_the_registry_has() {
-        for target in TARGETS {
+        for target in TARGETS.iter().chain(FILES) {
             let sides = match target.test {
                 Test::AtMost(a, _, b) | Test::AtLeast(a, _, b) => [a, b],
                 Test::Ns(a, _) => [a, a],

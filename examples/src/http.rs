@@ -232,7 +232,8 @@ impl Session {
 }
 
 /// How the end of a request's body is found.
-enum Framing {
+#[derive(Debug)]
+pub(crate) enum Framing {
     None,
     Length(u64),
     Chunked,
@@ -289,10 +290,66 @@ fn judge_version(input: &[u8]) -> Parsed {
     }
 }
 
+/// What a head says about the connection.
+#[derive(Debug)]
+pub(crate) struct Meta {
+    pub(crate) framing: Framing,
+    pub(crate) is_1_1: bool,
+    /// Whether the connection ends with this request.
+    pub(crate) last: bool,
+    pub(crate) wants_continue: bool,
+}
+
+/// Reads one head, for a server that answers by it: `None` if it is not complete. With the head, and how long
+/// it is, comes what it says about the connection; or a refusal.
+pub(crate) fn read_head<R>(
+    input: &[u8],
+    answer: impl FnOnce(Result<(&Request<'_, '_>, usize, Meta), Reply>) -> R,
+) -> Option<R> {
+    let input = &input[..input.len().min(MAX_HEAD)];
+    let mut headers = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
+    let mut request = Request::new(&mut []);
+    let refusal = match request.parse_with_uninit_headers(input, &mut headers) {
+        Ok(Status::Complete(used)) => {
+            let meta = examine(&request);
+            return Some(answer(meta.map(|meta| (&request, used, meta))));
+        }
+        Ok(Status::Partial) if input.len() < MAX_HEAD => return None,
+        Ok(Status::Partial) | Err(Error::TooManyHeaders) => TOO_LARGE,
+        Err(Error::Version) => match judge_version(input) {
+            Parsed::Refused(reply) => reply,
+            _ => return None,
+        },
+        Err(_) => BAD_REQUEST,
+    };
+    Some(answer(Err(refusal)))
+}
+
 /// Decides on a complete head: how long the body is, and which answer it gets.
 fn judge(request: &Request<'_, '_>, used: usize) -> Parsed {
-    let is_1_1 = request.version == Some(1);
+    let Meta { framing, is_1_1, last, wants_continue } = match examine(request) {
+        Ok(meta) => meta,
+        Err(reply) => return Parsed::Refused(reply),
+    };
     let method = request.method.unwrap_or_default();
+    if method == "CONNECT" {
+        return Parsed::Refused(NOT_IMPLEMENTED); // a 200 would promise a tunnel
+    }
+    let text = if last {
+        PONG_CLOSE
+    } else if is_1_1 {
+        PONG
+    } else {
+        PONG_KEEP
+    };
+    let text = if method == "HEAD" { &text[..text.len() - BODY_LEN] } else { text };
+    let reply = Reply { text, last, refused: false };
+    Parsed::Head { used, framing, reply, wants_continue }
+}
+
+/// What a complete head says about the connection, or why it is refused.
+fn examine(request: &Request<'_, '_>) -> Result<Meta, Reply> {
+    let is_1_1 = request.version == Some(1);
     let mut hosts = 0;
     let mut length: Option<u64> = None;
     let mut coded = Coding::Absent;
@@ -303,12 +360,12 @@ fn judge(request: &Request<'_, '_>, used: usize) -> Parsed {
             4 if name.eq_ignore_ascii_case("host") => {
                 hosts += 1;
                 if !value.trim_ascii().iter().all(|&b| is_host_byte(b)) {
-                    return Parsed::Refused(BAD_REQUEST);
+                    return Err(BAD_REQUEST);
                 }
             }
             6 if name.eq_ignore_ascii_case("expect") => {
                 if !value.trim_ascii().eq_ignore_ascii_case(b"100-continue") {
-                    return Parsed::Refused(EXPECTATION_FAILED);
+                    return Err(EXPECTATION_FAILED);
                 }
                 wants_continue = is_1_1; // a 1.0 client does not know interim answers
             }
@@ -323,7 +380,7 @@ fn judge(request: &Request<'_, '_>, used: usize) -> Parsed {
                     match (decimal(part), length) {
                         (Some(n), None) => length = Some(n),
                         (Some(n), Some(before)) if n == before => {}
-                        _ => return Parsed::Refused(BAD_REQUEST),
+                        _ => return Err(BAD_REQUEST),
                     }
                 }
             }
@@ -336,32 +393,20 @@ fn judge(request: &Request<'_, '_>, used: usize) -> Parsed {
         }
     }
     if hosts > 1 || (is_1_1 && hosts == 0) {
-        return Parsed::Refused(BAD_REQUEST);
+        return Err(BAD_REQUEST);
     }
     let framing = match (coded, length) {
         (Coding::Absent, None | Some(0)) => Framing::None,
         (Coding::Absent, Some(n)) => Framing::Length(n),
-        (_, Some(_)) => return Parsed::Refused(BAD_REQUEST),
+        (_, Some(_)) => return Err(BAD_REQUEST),
         // A 1.0 client knows no codings: somebody in between has muddled the message.
-        (_, None) if !is_1_1 => return Parsed::Refused(BAD_REQUEST),
+        (_, None) if !is_1_1 => return Err(BAD_REQUEST),
         (Coding::Chunked, None) => Framing::Chunked,
-        (Coding::OthersThenChunked, None) => return Parsed::Refused(NOT_IMPLEMENTED),
-        (Coding::Others | Coding::Faulty, None) => return Parsed::Refused(BAD_REQUEST),
+        (Coding::OthersThenChunked, None) => return Err(NOT_IMPLEMENTED),
+        (Coding::Others | Coding::Faulty, None) => return Err(BAD_REQUEST),
     };
-    if method == "CONNECT" {
-        return Parsed::Refused(NOT_IMPLEMENTED); // a 200 would promise a tunnel
-    }
     let last = close || !(is_1_1 || keep);
-    let text = if last {
-        PONG_CLOSE
-    } else if is_1_1 {
-        PONG
-    } else {
-        PONG_KEEP
-    };
-    let text = if method == "HEAD" { &text[..text.len() - BODY_LEN] } else { text };
-    let reply = Reply { text, last, refused: false };
-    Parsed::Head { used, framing, reply, wants_continue }
+    Ok(Meta { framing, is_1_1, last, wants_continue })
 }
 
 /// What the list of transfer codings has amounted to so far.

@@ -34,6 +34,9 @@ pub struct Options {
     /// A listening socket for each worker: connections stay where they are accepted, without a hand-over.
     #[arg(long)]
     pub per_worker: bool,
+    /// Connections at once; further ones wait in the kernel's queue [default: no limit].
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub max_connections: Option<usize>,
 }
 
 impl Options {
@@ -77,6 +80,15 @@ pub fn driver(name: &str) -> Result<DriverKind, String> {
     match name.parse() {
         Ok(DriverKind::Sim) => Err("the simulator has no network: use auto, uring or epoll".into()),
         other => other.map_err(|fault: <DriverKind as FromStr>::Err| fault.to_string()),
+    }
+}
+
+/// A number of things without which a server is of no use.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is needed".into()),
+        Ok(n) => Ok(n),
+        Err(fault) => Err(fault.to_string()),
     }
 }
 

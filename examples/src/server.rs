@@ -21,7 +21,7 @@
 //! stop waits for it. The counters are `Relaxed`: they are read when the fibers have ended, which
 //! the registry's lock orders.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use bast::net::{TcpListener, TcpStream};
 use bast::signal::CtrlC;
+use bast::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits;
 use crate::options::{Options, runs_on};
@@ -38,8 +39,8 @@ use crate::options::{Options, runs_on};
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What a server does, apart from accepting and stopping.
-#[derive(Clone, Copy)]
-pub struct Service {
+#[derive(Clone)]
+pub struct Service<H> {
     /// The program's name, at the head of what it prints.
     pub name: &'static str,
     /// How to write the address as something that can be opened.
@@ -47,14 +48,21 @@ pub struct Service {
     /// What is counted.
     pub unit: &'static str,
     /// Serves one connection until it ends.
-    pub handle: fn(&Connection) -> io::Result<()>,
+    pub handle: H,
 }
+
+/// What serves one connection: a function, or a closure that shares something.
+pub trait Handle: Fn(&Connection) -> io::Result<()> + Clone + Send + 'static {}
+
+impl<H: Fn(&Connection) -> io::Result<()> + Clone + Send + 'static> Handle for H {}
 
 /// What the fibers of one server share.
 struct Shared {
     stopping: AtomicBool,
     idle: Duration,
     open: Mutex<Registry>,
+    /// A permit for each connection that may be open; none: there is no limit.
+    room: Option<Arc<Semaphore>>,
     /// Connections accepted, and units served on those that have ended.
     connections: AtomicU64,
     served: AtomicU64,
@@ -110,10 +118,15 @@ impl Connection {
 struct Registered {
     connection: Arc<Connection>,
     slot: usize,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Registered {
-    fn new(stream: TcpStream, shared: &Arc<Shared>) -> Registered {
+    fn new(
+        stream: TcpStream,
+        shared: &Arc<Shared>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Registered {
         let connection = Arc::new(Connection {
             stream,
             shared: Arc::clone(shared),
@@ -128,7 +141,7 @@ impl Registered {
         open.slots[slot] = Some(Arc::clone(&connection));
         drop(open);
         shared.connections.fetch_add(1, Ordering::Relaxed);
-        Registered { connection, slot }
+        Registered { connection, slot, _permit: permit }
     }
 }
 
@@ -145,26 +158,27 @@ impl Drop for Registered {
 }
 
 /// Runs a server until Ctrl-C, and returns what the process should end with.
-pub fn run(service: Service, options: &Options) -> ExitCode {
+pub fn run<H: Handle>(service: Service<H>, options: &Options) -> ExitCode {
     limits::raise_open_files();
+    let name = service.name;
     let outcome = options.runtime().and_then(|runtime| {
         let runs_on = runs_on(&runtime);
-        let outcome = runtime.run(|| serve(service, options, &runs_on));
+        let outcome = runtime.run(move || serve(&service, options, &runs_on));
         if runtime.shutdown(Duration::from_secs(1)).is_err() {
-            eprintln!("{}: some fibers did not end in time", service.name);
+            eprintln!("{name}: some fibers did not end in time");
         }
         outcome
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
-            eprintln!("{}: {fault}", service.name);
+            eprintln!("{name}: {fault}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn serve(service: Service, options: &Options, runs_on: &str) -> io::Result<()> {
+fn serve<H: Handle>(service: &Service<H>, options: &Options, runs_on: &str) -> io::Result<()> {
     let (addr, per_worker) = (options.addr, options.per_worker);
     let with_addr = |fault: io::Error| io::Error::new(fault.kind(), format!("{addr}: {fault}"));
     let bound = if per_worker {
@@ -178,6 +192,7 @@ fn serve(service: Service, options: &Options, runs_on: &str) -> io::Result<()> {
         stopping: AtomicBool::new(false),
         idle: options.idle(),
         open: Mutex::default(),
+        room: options.max_connections.map(|n| Arc::new(Semaphore::new(n))),
         connections: AtomicU64::new(0),
         served: AtomicU64::new(0),
     });
@@ -186,8 +201,8 @@ fn serve(service: Service, options: &Options, runs_on: &str) -> io::Result<()> {
     println!("{}: {} on {runs_on}", service.name, (service.url)(addr));
     let mut accepting = Vec::new();
     for (worker, listener) in listeners.into_iter().enumerate() {
-        let shared = Arc::clone(&shared);
-        let accept = move || accept_all(&listener, service, &shared, per_worker);
+        let (service, shared) = (service.clone(), Arc::clone(&shared));
+        let accept = move || accept_all(&listener, &service, &shared, per_worker);
         let fiber = bast::Builder::new();
         accepting.push(if per_worker { fiber.worker(worker) } else { fiber }.spawn(accept)?);
     }
@@ -220,18 +235,26 @@ fn serve(service: Service, options: &Options, runs_on: &str) -> io::Result<()> {
 }
 
 /// Accepts until it is cancelled. Connections `stay` on this worker, or go to whichever is free.
-fn accept_all(listener: &TcpListener, service: Service, shared: &Arc<Shared>, stay: bool) {
+fn accept_all<H: Handle>(
+    listener: &TcpListener,
+    service: &Service<H>,
+    shared: &Arc<Shared>,
+    stay: bool,
+) {
     const FIRST_PAUSE: Duration = Duration::from_millis(1);
     const LONGEST_PAUSE: Duration = Duration::from_millis(50);
     let mut pause = FIRST_PAUSE;
     let mut complaints = Complaints { name: service.name, last: None, unsaid: 0 };
     loop {
+        // It is never closed, so that this cannot fail.
+        let permit = shared.room.as_ref().and_then(|room| Arc::clone(room).acquire_owned().ok());
         let fault = match listener.accept() {
             Ok((stream, _)) => {
-                let registered = Registered::new(stream, shared);
+                let registered = Registered::new(stream, shared, permit);
+                let handle = service.handle.clone();
                 let serve = move || {
                     // The peer's faults (reset, silence) end the connection and concern nobody.
-                    let _ = (service.handle)(&registered.connection);
+                    let _ = handle(&registered.connection);
                 };
                 let fiber = bast::Builder::new();
                 match if stay { fiber.spawn_local(serve) } else { fiber.spawn(serve) } {
@@ -302,4 +325,20 @@ fn shut(shared: &Shared, which: impl Fn(&Connection) -> bool) {
         // It may have been closed by the peer meanwhile.
         let _ = connection.stream.shutdown(Shutdown::Read);
     }
+}
+
+/// Closes in such a way that the peer can read the last answer although it was still sending: a
+/// socket closed with unread data is reset, and a reset destroys what the peer has not read yet.
+///
+/// # Errors
+/// The connection's: it is gone.
+#[cold]
+pub fn linger(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<()> {
+    const SILENCE: Duration = Duration::from_secs(1);
+    const AT_MOST: Duration = Duration::from_secs(5);
+    let start = Instant::now();
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    while start.elapsed() < AT_MOST && stream.read(buffer)? > 0 {}
+    Ok(())
 }

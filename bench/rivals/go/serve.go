@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 )
 
@@ -34,6 +35,8 @@ func serve(service, addr string) error {
 		}
 	case "pong":
 		return http.Serve(listener, http.HandlerFunc(pong))
+	case "httpfile":
+		return http.Serve(listener, http.FileServer(http.Dir(os.Getenv("BAST_BENCH_ROOT"))))
 	}
 	return fmt.Errorf("no service %s", service)
 }

@@ -7,6 +7,8 @@ pub mod addr;
 #[allow(unsafe_code)]
 pub mod batch;
 #[allow(unsafe_code)]
+pub mod beneath;
+#[allow(unsafe_code)]
 pub mod blocking;
 #[allow(unsafe_code)]
 pub mod child;
@@ -44,6 +46,8 @@ pub mod stat;
 mod sys;
 #[allow(unsafe_code)]
 pub mod waker;
+#[allow(unsafe_code)]
+pub mod warm;
 
 pub use addr::SockAddr;
 pub use driver::{Config, Driver, DriverKind, Wait};

@@ -24,6 +24,8 @@ pub const CLOSE_ON_EXEC: i32 = libc::MSG_CMSG_CLOEXEC;
 pub const PEEK: i32 = libc::MSG_PEEK;
 /// Flag of a receive or a send: fail with `EAGAIN` instead of waiting.
 pub const DONT_WAIT: i32 = libc::MSG_DONTWAIT;
+/// Flag of a send on a stream: more follows soon, so a segment that is not full may wait for it.
+pub const MORE: i32 = libc::MSG_MORE;
 /// Option: an address in `TIME_WAIT` may be bound again.
 pub const REUSE_ADDR: SockOpt = opt(libc::SOL_SOCKET, libc::SO_REUSEADDR);
 /// Option: small segments are sent at once.

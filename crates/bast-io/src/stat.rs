@@ -17,6 +17,10 @@ pub struct Stat {
     pub len: u64,
     /// Type and permissions, as in `st_mode`.
     pub mode: u32,
+    /// Seconds since 1970 of the last change of its contents, and the nanoseconds.
+    pub modified: (i64, u32),
+    /// Which file it is on its device.
+    pub inode: u64,
 }
 
 /// Room for the kernel's answer.
@@ -33,7 +37,9 @@ impl Answer {
     /// What the operation has written there, once it has succeeded.
     #[must_use]
     pub fn get(&self) -> Stat {
-        Stat { len: self.0.stx_size, mode: self.0.stx_mode.into() }
+        let modified = (self.0.stx_mtime.tv_sec, self.0.stx_mtime.tv_nsec);
+        let (len, mode) = (self.0.stx_size, self.0.stx_mode.into());
+        Stat { len, mode, modified, inode: self.0.stx_ino }
     }
 }
 

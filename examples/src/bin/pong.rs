@@ -10,9 +10,7 @@
 //! and a lone answer is sent from the constant that it is.
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use bast_examples::http::{Action, MAX_HEAD, Reply, Session};
 use bast_examples::options::Options;
@@ -101,7 +99,7 @@ fn serve(connection: &Connection) -> io::Result<()> {
         connection.count(requests);
         if let Some(reply) = last {
             if reply.refused || start < end {
-                linger(stream, &mut buffer)?;
+                server::linger(stream, &mut buffer)?;
             }
             return Ok(());
         }
@@ -133,17 +131,4 @@ fn make_room(buffer: &mut Vec<u8>, start: &mut usize, end: &mut usize) {
     if was_full && buffer.len() < MAX_HEAD {
         buffer.resize(buffer.len() * 2, 0);
     }
-}
-
-/// Closes in such a way that the peer can read the last answer although it was still sending: a
-/// socket closed with unread data is reset, and a reset destroys what the peer has not read yet.
-#[cold]
-fn linger(mut stream: &bast::net::TcpStream, buffer: &mut [u8]) -> io::Result<()> {
-    const SILENCE: Duration = Duration::from_secs(1);
-    const AT_MOST: Duration = Duration::from_secs(5);
-    let start = Instant::now();
-    stream.shutdown(Shutdown::Write)?;
-    stream.set_read_timeout(Some(SILENCE))?;
-    while start.elapsed() < AT_MOST && stream.read(buffer)? > 0 {}
-    Ok(())
 }

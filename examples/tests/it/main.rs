@@ -4,6 +4,7 @@ mod cases;
 mod conformance;
 mod echo;
 mod endings;
+mod httpfile;
 mod limits;
 mod process;
 mod proxy;

@@ -42,9 +42,8 @@ impl Server {
         Server::start(shell, driver, args)
     }
 
-    /// The next line that it prints.
-    pub(crate) fn line(&self) -> String {
-        self.stdout.recv_timeout(PATIENCE).expect("a line")
+    pub(crate) fn httpfile(driver: &str, args: &[&str]) -> Server {
+        Server::start(Command::new(env!("CARGO_BIN_EXE_httpfile")), driver, args)
     }
 
     /// `pong` with so many descriptors and no more: the hard limit too, so that it cannot raise it.
@@ -79,6 +78,11 @@ impl Server {
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream
+    }
+
+    /// The next line of its standard output.
+    pub(crate) fn line(&self) -> String {
+        self.stdout.recv_timeout(PATIENCE).expect("a line")
     }
 
     pub(crate) fn pid(&self) -> u32 {

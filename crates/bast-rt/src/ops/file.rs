@@ -4,11 +4,12 @@ use std::ffi::CStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::time::Duration;
 
+use bast_io::beneath::{self, Patience};
 use bast_io::stat::Answer;
-use bast_io::{Handle, Kind, Op, Stat, msg};
+use bast_io::{Handle, Kind, Op, Stat, msg, warm};
 
 use super::{at_once, opened, waiting};
-use crate::mask;
+use crate::{mask, run_blocking};
 
 /// `open(2)` with the flags of the same; close-on-exec. `kind` says what is behind the path:
 /// [`Kind::File`], or [`Kind::Pipe`] together with `O_NONBLOCK`.
@@ -19,6 +20,28 @@ pub fn open(path: &CStr, flags: i32, mode: u32, kind: Kind) -> io::Result<Handle
     let op = Op::Open { path: path.as_ptr(), flags: flags | kind.open_flags(), mode };
     // SAFETY: rt 5: the path is borrowed until the operation is over.
     unsafe { opened(op, kind, None) }
+}
+
+/// As [`open()`], of a relative path that cannot lead out of the directory `dir`.
+///
+/// # Errors
+/// As `bast_io`'s [`open_beneath`](beneath::open_beneath) with [`Patience::Disk`].
+pub fn open_beneath(
+    dir: &Handle,
+    path: &CStr,
+    flags: i32,
+    mode: u32,
+    kind: Kind,
+) -> io::Result<Handle> {
+    let flags = flags | kind.open_flags();
+    let open = |patience| beneath::open_beneath(dir, path, flags, mode, patience);
+    let fd = match open(Patience::None) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            run_blocking(|| open(Patience::Disk))
+        }
+        result => result,
+    }?;
+    Ok(Handle::from_owned(fd, kind))
 }
 
 /// Closes a handle, and says whether that went well, unlike a drop. Waits for nobody, and so raises
@@ -53,6 +76,14 @@ pub fn read(handle: &Handle, buf: &mut [u8], offset: Option<u64>) -> io::Result<
     let op = Op::Read { handle: handle.as_ref(), buf: buf.as_mut_ptr(), len: buf.len(), offset };
     // SAFETY: rt 5: the buffer is borrowed until the operation is over.
     unsafe { waiting(op, None) }
+}
+
+/// Reads at `offset` what is in memory; `None` if that is nothing, or the file system cannot tell.
+///
+/// # Errors
+/// The kernel's.
+pub fn read_cached(handle: &Handle, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    warm::read(handle, buf, offset)
 }
 
 /// Writes at `offset`, or with `None` at the handle's own position, for which see [`read`]. May write less than all.
@@ -116,11 +147,11 @@ pub fn stat(handle: &Handle) -> io::Result<Stat> {
     Ok(answer.get())
 }
 
-/// As [`stat`], as far as it is known without asking a server: every driver answers on the spot.
+/// As [`stat()`], as far as it is known without asking a server: every driver answers on the spot.
 ///
 /// # Errors
 /// The kernel's.
-pub fn stat_known(handle: &Handle) -> io::Result<Stat> {
+pub fn stat_cached(handle: &Handle) -> io::Result<Stat> {
     let mut answer = Answer::new();
     // SAFETY: rt 5: the answer outlives the operation.
     unsafe { waiting(Stat::known_of(handle.as_ref(), &mut answer), None) }?;

@@ -33,13 +33,13 @@ use crate::{cancel, perform, wait};
 pub use bast_io::Stat;
 pub use bast_io::addr::family;
 pub use bast_io::opt::{
-    BROADCAST, DATAGRAM, DONT_WAIT, JOIN_DATAGRAMS, LOCAL, NO_DELAY, ONLY_V6, PEEK, QUICK_ACK,
-    REUSE_ADDR, REUSE_PORT, STREAM, TTL,
+    BROADCAST, DATAGRAM, DONT_WAIT, JOIN_DATAGRAMS, LOCAL, MORE, NO_DELAY, ONLY_V6, PEEK,
+    QUICK_ACK, REUSE_ADDR, REUSE_PORT, STREAM, TTL,
 };
 pub use batch::{recv_many, send_many};
 pub use file::{
-    close, fsync, open, read, read_vectored, sendfile, splice, stat, stat_known, stat_path, write,
-    write_vectored,
+    close, fsync, open, open_beneath, read, read_cached, read_vectored, sendfile, splice, stat,
+    stat_cached, stat_path, write, write_vectored,
 };
 pub use message::{recv_from, recv_with_fds, send_to, send_with_fds};
 pub use options::{

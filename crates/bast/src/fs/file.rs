@@ -238,7 +238,7 @@ impl File {
 
     /// How much there is from the current position on, for the buffer; 0 if that is not known.
     fn left(&self) -> usize {
-        let length = ops::stat_known(&self.handle).map_or(0, |stat| stat.len);
+        let length = ops::stat_cached(&self.handle).map_or(0, |stat| stat.len);
         let at = (&*self).stream_position().unwrap_or(0);
         usize::try_from(length.saturating_sub(at)).unwrap_or(0)
     }

@@ -33,6 +33,8 @@ pub use copy::copy;
 pub use dir::{DirBuilder, DirEntry, ReadDir, read_dir};
 pub use file::File;
 pub use options::OpenOptions;
+#[cfg(target_os = "linux")]
+pub(crate) use options::c_path;
 pub use paths::{
     canonicalize, create_dir, create_dir_all, exists, hard_link, metadata, read, read_link,
     read_to_string, remove_dir, remove_dir_all, remove_file, rename, set_permissions,

@@ -60,7 +60,7 @@ impl OpenOptions {
 }
 
 /// A path as the kernel takes it.
-pub(super) fn c_path(path: &Path) -> io::Result<CString> {
+pub(crate) fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| {
         io::Error::new(io::ErrorKind::InvalidInput, "file name contained an unexpected NUL byte")
     })

@@ -7,10 +7,12 @@
 
 mod copy;
 pub(crate) mod pipe;
+mod sendfile;
 
 pub use copy::copy;
 pub(crate) use copy::{copy_files, ends};
 pub use pipe::{PipeReader, PipeWriter, pipe};
+pub use sendfile::{PartlySent, Socket, send_file, send_file_with_head};
 
 #[doc(no_inline)]
 pub use std::io::{

@@ -98,6 +98,18 @@ impl Socket {
         ops::send(&self.handle, buf, flags, timeout)
     }
 
+    /// Sends what more will follow soon.
+    pub(crate) fn send_ahead(&self, buf: &[u8]) -> io::Result<usize> {
+        let (flags, timeout) = self.limits(&self.write);
+        ops::send(&self.handle, buf, flags | ops::MORE, timeout)
+    }
+
+    pub(crate) fn send_file(&self, file: &Handle, offset: u64, len: usize) -> io::Result<usize> {
+        let (flags, timeout) = self.limits(&self.write);
+        let timeout = if flags == 0 { timeout } else { Some(Duration::ZERO) };
+        ops::sendfile(&self.handle, file, offset, len, timeout)
+    }
+
     pub(crate) fn send_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let (flags, timeout) = self.limits(&self.write);
         ops::send_vectored(&self.handle, bufs, flags, timeout)

@@ -1,7 +1,6 @@
 //! Same as [`std::os::linux`].
 
-#[doc(no_inline)]
-pub use std::os::linux::fs;
+pub mod fs;
 
 /// Same as [`std::os::linux::net`].
 pub mod net {

@@ -26,6 +26,8 @@ mod per_worker;
 mod pool;
 mod ported;
 mod process;
+#[cfg(target_os = "linux")]
+mod sendfile;
 mod signals;
 mod stopping;
 mod sync_mpsc;

@@ -11,9 +11,9 @@
 //! why no edge is missed; `wait` is the retry loop; this file is the driver's face.
 //!
 //! Where an operation goes: sockets and pipes are tried and wait here. Files, `Open`, `Statx`, `Fsync`
-//! and `Call` go to the pool, except reads that the page cache can answer (`RWF_NOWAIT`). A `Splice`
-//! without a file is tried at once; with one, and `SendFile`, it first waits here until the pollable ends are
-//! ready, and then runs on the pool, where only the disk can delay it.
+//! and `Call` go to the pool, except reads that the page cache can answer (`RWF_NOWAIT`), and what
+//! it has for a `SendFile` (see `warm`). A `Splice` without a file is tried at once; with one it first waits here until
+//! the pollable ends are ready, and then runs on the pool, where only the disk can delay it.
 
 mod epoll;
 mod table;
@@ -99,7 +99,13 @@ impl Readiness {
             match op {
                 Op::Connect { .. } => self.connect(record),
                 Op::Poll { .. } => self.advance(record),
-                Op::Splice { .. } | Op::SendFile { .. } => {
+                Op::SendFile { to, .. } => {
+                    if !std::mem::replace(&mut self.table.of(*to).nonblocking, true) {
+                        op.unblock_ends();
+                    }
+                    self.send_file(record, *to)
+                }
+                Op::Splice { .. } => {
                     op.unblock_ends();
                     self.advance(record)
                 }

@@ -11,6 +11,7 @@ use super::table::{Entry, State};
 use super::{Readiness, stage};
 use crate::op::Interest;
 use crate::sys::{self, Mode};
+use crate::warm;
 use crate::{HandleRef, Op, Outcome, Record};
 
 /// What is noted when an operation has succeeded or failed.
@@ -92,6 +93,10 @@ impl Readiness {
     pub(super) unsafe fn advance(&mut self, record: NonNull<Record>) -> Option<Outcome> {
         // SAFETY: io 1.
         let op = unsafe { &(*record.as_ptr()).op };
+        if let Op::SendFile { to, .. } = *op {
+            // SAFETY: the caller's promise.
+            return unsafe { self.send_file(record, to) };
+        }
         let tried = sys::spliced(op);
         if let Some(outcome) = tried
             && !outcome.is_errno(libc::EAGAIN)
@@ -123,6 +128,29 @@ impl Readiness {
         }
         self.waiting += 1;
         None
+    }
+
+    /// Sends what is in memory. The disk is the pool's to wait for; for room in the socket the record is
+    /// queued: the call that found none sees to an edge when there is.
+    ///
+    /// # Safety
+    /// As [`Readiness::start`].
+    pub(super) unsafe fn send_file(
+        &mut self,
+        record: NonNull<Record>,
+        to: HandleRef,
+    ) -> Option<Outcome> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let outcome = warm::send_file(&(*record.as_ptr()).op);
+            // The pool may have been here already, and found no room.
+            let room = outcome.unwrap_or_else(|| sys::poll_now(to.raw, Interest::Writable));
+            match outcome {
+                _ if room.is_errno(libc::EAGAIN) => self.enqueue(record, to, Interest::Writable),
+                None => self.offload(record),
+                done => done,
+            }
+        }
     }
 
     /// Queues a record; the descriptor is registered first unless it is. `Some`: it cannot be waited
@@ -246,7 +274,11 @@ impl Readiness {
                 next = if Some(record) == last { None } else { (*record.as_ptr()).next };
                 let op = &(*record.as_ptr()).op;
                 if op.is_gated() {
-                    let gate = sys::poll_now(fd, interest);
+                    // (Sending a file asks by trying.)
+                    let gate = match op {
+                        Op::SendFile { .. } => Outcome(0),
+                        _ => sys::poll_now(fd, interest),
+                    };
                     if gate.is_errno(libc::EAGAIN) {
                         continue;
                     }

@@ -20,9 +20,9 @@
 //! finds something: `notes` says when to try.
 //!
 //! Ring operations here: connect, recv, send (once a try has failed), recvmsg, sendmsg, accept, poll,
-//! and for files read, write, open, fsync, statx, splice. `SendFile` has no ring operation: its socket
-//! is polled for and the call is made on the pool, where only the disk can delay it. What a kernel
-//! lacks is polled for (sockets) or goes to the pool (files).
+//! and for files read, write, open, fsync, statx, splice. `SendFile` has no ring operation: the call is
+//! made at once if the file is in memory (see `warm`), else on the pool, and its socket is polled for. What
+//! a kernel lacks is polled for (sockets) or goes to the pool (files).
 //!
 //! The waker's eventfd is watched by one multishot poll. It is edge-like, so that nobody reads the
 //! eventfd; should the kernel end it, arming it anew reports what came between.
@@ -137,7 +137,13 @@ impl Uring {
             let op = &(*record.as_ptr()).op;
             match op {
                 Op::Connect { .. } | Op::Poll { .. } => self.enlist(record),
-                Op::Splice { .. } | Op::SendFile { .. } => {
+                Op::SendFile { to, .. } => {
+                    if !std::mem::replace(&mut self.notes.of(*to).nonblocking, true) {
+                        op.unblock_ends();
+                    }
+                    self.send_file(record)
+                }
+                Op::Splice { .. } => {
                     op.unblock_ends();
                     match sys::spliced(op) {
                         Some(outcome) if !outcome.is_errno(libc::EAGAIN) => Some(outcome),

@@ -27,6 +27,8 @@ pub(super) struct Note {
     id: u64,
     /// Nothing to read, or to accept, is believed to be there.
     pub(super) drained: bool,
+    /// Set so for `sendfile`: the ring does not wait for such a descriptor, except by a poll.
+    pub(super) nonblocking: bool,
     read: Side,
     write: Side,
 }

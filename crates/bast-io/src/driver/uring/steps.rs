@@ -18,6 +18,7 @@ use io_uring::{cqueue, squeue};
 use super::{CANCEL, Uring, WAKE, sqe, stage};
 use crate::op::Interest;
 use crate::sys::{self, Mode};
+use crate::warm;
 use crate::{Done, Kind, Op, Outcome, Record};
 
 impl Uring {
@@ -90,7 +91,7 @@ impl Uring {
         unsafe {
             let op = &(*record.as_ptr()).op;
             match *op {
-                Op::SendFile { .. } => return self.offload(record),
+                Op::SendFile { .. } => return self.send_file(record),
                 // A file's end may wait for the disk, which is not this thread's to do.
                 Op::Splice { from, to, .. } if from.kind == Kind::File || to.kind == Kind::File => {
                     return self.enlist(record);
@@ -115,6 +116,21 @@ impl Uring {
                 self.notes.of(handle).drained = op.exhausted(outcome);
             }
             Some(outcome)
+        }
+    }
+
+    /// Sends what is in memory. The disk is the pool's to wait for, and the socket the ring's.
+    ///
+    /// # Safety
+    /// As [`Uring::enlist`].
+    pub(super) unsafe fn send_file(&mut self, record: NonNull<Record>) -> Option<Outcome> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match warm::send_file(&(*record.as_ptr()).op) {
+                Some(outcome) if outcome.is_errno(libc::EAGAIN) => self.advance(record),
+                None => self.offload(record),
+                done => done,
+            }
         }
     }
 

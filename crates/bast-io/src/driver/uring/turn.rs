@@ -82,7 +82,8 @@ impl Uring {
                     return Some(outcome);
                 }
             }
-            let outcome = self.enlist(record);
+            let nonblocking = self.notes.of(handle).nonblocking;
+            let outcome = if nonblocking { self.advance(record) } else { self.enlist(record) };
             self.notes.of(handle).side(interest).busy = outcome.is_none();
             outcome
         }

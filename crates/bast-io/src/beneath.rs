@@ -1,0 +1,167 @@
+//! Opening what lies beneath a directory, and nothing else.
+//!
+//! ```text
+//!   openat2: RESOLVE_BENEATH (+ RESOLVE_CACHED: only if no directory has to be read) ─▶ descriptor
+//!     └─ no such call here ─▶ walk: openat(O_NOFOLLOW), name by name ─▶ descriptor
+//! ```
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::sys::retry;
+use crate::{Handle, Outcome};
+
+/// What [`open_beneath`] is to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// For nothing: `EAGAIN` if a directory has to be read.
+    None,
+    /// For the disk.
+    Disk,
+}
+
+/// Opens the relative `path` so that it cannot lead out of the directory `dir`: neither by `..`, nor
+/// by a symbolic link, nor by a rename meanwhile. Links that stay within are followed. `openat2(2)`;
+/// on a kernel that does not have it (before 5.6), or a sandbox that hides it, the path is walked name by
+/// name, and every symbolic link is refused.
+///
+/// # Errors
+/// `EXDEV` for a path that leads out, `ELOOP` for a link that is refused, `EAGAIN` as [`Patience`]
+/// says; else as `open(2)`.
+pub fn open_beneath(
+    dir: &Handle,
+    path: &CStr,
+    flags: i32,
+    mode: u32,
+    patience: Patience,
+) -> io::Result<OwnedFd> {
+    /// Renames elsewhere in the tree make the kernel say EAGAIN; it asks to be asked again.
+    const TRIES: usize = 64;
+    let dir = dir.as_raw_fd();
+    let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
+    let mut outcome = Outcome::from_errno(libc::EAGAIN);
+    let tries = if patience == Patience::None { 1 } else { TRIES };
+    for _ in 0..tries {
+        outcome = match patience {
+            Patience::None => openat2(dir, path, flags, mode, resolve | libc::RESOLVE_CACHED),
+            Patience::Disk => openat2(dir, path, flags, mode, resolve),
+        };
+        if !outcome.is_errno(libc::EAGAIN) {
+            break;
+        }
+    }
+    let hidden = outcome.is_errno(libc::ENOSYS) || outcome.is_errno(libc::EPERM);
+    match patience {
+        Patience::None if hidden || outcome.is_errno(libc::EINVAL) => {
+            Err(io::Error::from_raw_os_error(libc::EAGAIN)) // The other way tells.
+        }
+        Patience::Disk if hidden => walk(dir, path, flags, mode),
+        // SAFETY: the kernel has just made it for us.
+        _ => outcome.into_result().map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) }),
+    }
+}
+
+fn openat2(dir: i32, path: &CStr, flags: i32, mode: u32, resolve: u64) -> Outcome {
+    let creates = flags & (libc::O_CREAT | libc::O_TMPFILE) != 0;
+    // SAFETY: integers throughout.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = u64::from((flags | libc::O_CLOEXEC).cast_unsigned());
+    how.mode = if creates { u64::from(mode) } else { 0 };
+    how.resolve = resolve;
+    // SAFETY: path and `how` outlive the call, and the size is that of `how`.
+    retry(|| unsafe {
+        let size = size_of_val(&how);
+        libc::syscall(libc::SYS_openat2, dir, path.as_ptr(), &raw const how, size) as isize
+    })
+}
+
+/// Opens name by name, and follows no link.
+fn walk(dir: i32, path: &CStr, flags: i32, mode: u32) -> io::Result<OwnedFd> {
+    let open = |dir: i32, name: &[u8], flags: i32| {
+        let name = CString::new(name)?;
+        let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: the name outlives the call; the descriptor that it gives is new.
+        unsafe {
+            retry(|| libc::openat(dir, name.as_ptr(), flags, mode) as isize)
+                .into_result()
+                .map(|fd| OwnedFd::from_raw_fd(fd as i32))
+        }
+    };
+    let bytes = path.to_bytes();
+    if bytes.first() == Some(&b'/') {
+        return Err(io::Error::from_raw_os_error(libc::EXDEV));
+    }
+    let names = bytes.split(|b| *b == b'/');
+    let mut names = names.filter(|name| !name.is_empty() && *name != b".").peekable();
+    let mut at = open(dir, b".", libc::O_PATH | libc::O_DIRECTORY)?;
+    while let Some(name) = names.next() {
+        if name == b".." {
+            return Err(io::Error::from_raw_os_error(libc::EXDEV));
+        }
+        let is_last = names.peek().is_none();
+        if is_last && bytes.last() != Some(&b'/') {
+            return open(at.as_raw_fd(), name, flags);
+        }
+        at = open(at.as_raw_fd(), name, libc::O_PATH | libc::O_DIRECTORY)?;
+    }
+    open(at.as_raw_fd(), b".", flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn nothing_leads_out() {
+        let base = std::env::temp_dir().join(format!("bast-beneath-{}", std::process::id()));
+        fs::create_dir_all(base.join("root/sub")).unwrap();
+        fs::write(base.join("root/sub/file"), "in").unwrap();
+        fs::write(base.join("secret"), "out").unwrap();
+        symlink("sub/file", base.join("root/within")).unwrap();
+        symlink("../secret", base.join("root/out")).unwrap();
+        symlink(base.join("secret"), base.join("root/absolute")).unwrap();
+        symlink(&base, base.join("root/sub/up")).unwrap();
+        let root = fs::File::open(base.join("root")).unwrap();
+        let root = Handle::from_owned(root.into(), Kind::File);
+        let ways: [&dyn Fn(&CStr) -> io::Result<OwnedFd>; 2] =
+            [&|path| open_beneath(&root, path, libc::O_RDONLY, 0, Patience::Disk), &|path| {
+                walk(root.as_raw_fd(), path, libc::O_RDONLY, 0)
+            }];
+        for (i, open) in ways.iter().enumerate() {
+            for path in [c"sub/file", c"./sub//file", c"sub", c".", c"sub/"] {
+                open(path).unwrap_or_else(|e| panic!("way {i}, {path:?}: {e}"));
+            }
+            let out =
+                [c"..", c"../secret", c"sub/../../secret", c"out", c"absolute", c"sub/up/secret"];
+            let file = base.join("secret");
+            let absolute = CString::new(file.to_str().unwrap()).unwrap();
+            for path in out.into_iter().chain([absolute.as_c_str()]) {
+                let errno = open(path).expect_err("it leads out").raw_os_error();
+                let refused = [Some(libc::EXDEV), Some(libc::ELOOP), Some(libc::ENOTDIR)];
+                assert!(refused.contains(&errno), "way {i}, {path:?}: {errno:?}");
+            }
+            let missing = open(c"sub/none").expect_err("it does not exist").raw_os_error();
+            assert_eq!(missing, Some(libc::ENOENT));
+        }
+        assert!(ways[1](c"within").is_err(), "the walk refuses all links");
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn what_was_just_opened_needs_no_disk() {
+        let dir = fs::File::open(std::env::temp_dir()).unwrap();
+        let dir = Handle::from_owned(dir.into(), Kind::File);
+        let flags = libc::O_RDONLY;
+        open_beneath(&dir, c".", flags, 0, Patience::Disk).unwrap();
+        match open_beneath(&dir, c".", flags, 0, Patience::None) {
+            Ok(_) => {}
+            // A kernel before 5.12, or a sandbox.
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EAGAIN)),
+        }
+    }
+}
