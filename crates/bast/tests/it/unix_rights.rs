@@ -14,8 +14,8 @@ use crate::harness::on_bast::run;
 
 /// Whether the last reading end of the pipe has been closed.
 fn is_unread(writer: &mut std::io::PipeWriter) -> bool {
-    match writer.write(b"x") {
-        Ok(_) => false,
+    match writer.write_all(b"x") {
+        Ok(()) => false,
         Err(error) => error.kind() == ErrorKind::BrokenPipe,
     }
 }
