@@ -36,8 +36,15 @@ fn bast(subject: &str, addr: SocketAddr) -> Result<(), String> {
         unit: "requests",
         handle: move |connection: &Connection| serve(connection, &site),
     };
-    let options =
-        Options { addr, workers: Some(1), driver, stack: None, idle: 60.0, max_connections: None };
+    let options = Options {
+        addr,
+        workers: Some(1),
+        driver,
+        stack: None,
+        idle: 60.0,
+        per_worker: false,
+        max_connections: None,
+    };
     match server::run(service, &options) {
         code if code == ExitCode::SUCCESS => Ok(()),
         _ => Err("the server has said why".into()),

@@ -37,7 +37,7 @@ const LOCK_TRIES: [Duration; 2] = [Duration::from_micros(100), Duration::from_mi
 /// ```
 ///
 /// # Differences from std
-/// * Reading, writing, syncing and opening are suspension points.
+/// * Reading, writing, seeking, syncing and opening are suspension points.
 /// * [`lock`](File::lock) and [`lock_shared`](File::lock_shared) try again and again, with pauses of up to 20 ms, so that a
 ///   waiting fiber can be cancelled and holds up nobody.
 /// * To open a FIFO for reading does not always wait for a writer; the first read does.
@@ -238,6 +238,9 @@ impl File {
 
     /// How much there is from the current position on, for the buffer; 0 if that is not known.
     fn left(&self) -> usize {
+        if self.handle.is_simulated() {
+            return 0;
+        }
         let length = ops::stat_cached(&self.handle).map_or(0, |stat| stat.len);
         let at = (&*self).stream_position().unwrap_or(0);
         usize::try_from(length.saturating_sub(at)).unwrap_or(0)
@@ -289,6 +292,7 @@ impl Write for &File {
 
 impl Seek for &File {
     fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
+        let _turn = self.position.turn(&self.handle);
         match pos {
             // Where the end is may have to be asked for over a network.
             SeekFrom::End(_) => self.blocking(|mut file| file.seek(pos)),

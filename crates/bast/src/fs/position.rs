@@ -18,7 +18,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::sync::PoisonError;
 
 use bast_io::{Handle, stat};
-use bast_sync::{Mutex, OnceLock};
+use bast_sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::os::unix::with_std_file;
 
@@ -29,6 +29,23 @@ pub(super) struct Position {
 }
 
 impl Position {
+    /// Waits until nobody else uses the position, if there is one.
+    pub(super) fn turn(&self, handle: &Handle) -> Option<MutexGuard<'_, ()>> {
+        match self.kind(handle) {
+            stat::Position::None => None,
+            // Poison only says that somebody was cancelled who had the turn.
+            _ => Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    fn kind(&self, handle: &Handle) -> stat::Position {
+        match handle.is_simulated() {
+            // The simulator does one thing at a time.
+            true => stat::Position::None,
+            false => *self.kind.get_or_init(|| stat::Position::of(handle)),
+        }
+    }
+
     /// Transfers at the position, and moves it. `transfer` gets the offset, or `None` if the kernel can be left
     /// alone with that.
     pub(super) fn advance(
@@ -37,19 +54,12 @@ impl Position {
         writes: bool,
         transfer: impl FnOnce(Option<u64>) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        // The simulator does one thing at a time.
-        if handle.is_simulated() {
-            return transfer(None);
-        }
-        let kind = *self.kind.get_or_init(|| stat::Position::of(handle));
-        if kind == stat::Position::None {
-            return transfer(None);
-        }
-        // Poison only says that somebody was cancelled who had the turn.
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if kind == stat::Position::Appends && writes {
+        let _turn = self.turn(handle);
+        match self.kind(handle) {
+            stat::Position::None => return transfer(None),
             // The end is found by the kernel, at every try.
-            return transfer(None);
+            stat::Position::Appends if writes => return transfer(None),
+            _ => {}
         }
         let seek = |to| with_std_file(handle, |mut file| file.seek(to));
         let at = seek(SeekFrom::Current(0))?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use crate::fs::Temp;
-use crate::harness::needs_kernel;
+use crate::harness::{needs_kernel, simulated};
 
 #[test]
 fn an_atomic_write_replaces_or_leaves() {
@@ -28,6 +28,20 @@ fn an_atomic_write_replaces_or_leaves() {
     assert!(bast::fs::write_atomic(&taken, "x").is_err());
     assert_eq!(bast::fs::write_atomic("/", "x").unwrap_err().kind(), ErrorKind::InvalidInput);
     assert_eq!(std::fs::read_dir(&*dir).unwrap().count(), 2);
+}
+
+#[test]
+fn files_of_the_simulator() {
+    if !simulated() {
+        return;
+    }
+    bast::spawn(|| {
+        bast::fs::write("/of-the-simulator", "text").unwrap();
+        assert_eq!(bast::fs::read_to_string("/of-the-simulator").unwrap(), "text");
+        assert!(!std::fs::exists("/of-the-simulator").unwrap());
+    })
+    .join()
+    .unwrap();
 }
 
 #[test]
