@@ -4,9 +4,17 @@
 //! * [`options`]: the flags of the servers, and the runtime made of them.
 //! * [`server`]: accepting, counting, and stopping on Ctrl-C.
 //! * [`limits`]: more descriptors.
+//! * [`accept`] and [`head`]: the same for `https` and `chat`, in a few lines: a group of fibers, a
+//!   semaphore, a token; and any stream.
+//! * [`https`], [`chat`], [`crawl`]: the programs of these names.
+
+pub mod accept;
 
 pub mod chunked;
+
+pub mod head;
 pub mod http;
+pub mod https;
 #[allow(unsafe_code)]
 pub mod limits;
 pub mod options;

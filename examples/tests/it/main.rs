@@ -4,6 +4,8 @@ mod cases;
 mod conformance;
 mod echo;
 mod endings;
+mod fibers;
+mod https;
 mod limits;
 mod process;
 mod sleepers;
