@@ -11,8 +11,8 @@
 //! group returns when all its fibers have ended, however that came about.
 
 use std::fmt::Display;
-use std::io;
-use std::net::SocketAddr;
+use std::io::{self, Read};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,19 @@ where
             }
         }
     }
+}
+
+/// Ends a connection whose peer may still be sending: a socket closed with unread data is reset, and a
+/// reset destroys what the peer has not read yet.
+///
+/// # Errors
+/// The peer has gone, or was silent for a second.
+pub fn hang_up(mut stream: &TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    let mut buffer = [0; 512];
+    while stream.read(&mut buffer)? > 0 {}
+    Ok(())
 }
 
 /// Says what goes wrong, ten times a second at most: who floods a server should not flood its log.

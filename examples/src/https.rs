@@ -25,8 +25,8 @@
 pub mod certs;
 pub mod client;
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -155,7 +155,7 @@ fn handshake(
         let text = b"This port speaks HTTPS. Say https:// instead of http://.\n";
         let (get, bad) = (Method::GET, StatusCode::BAD_REQUEST);
         head::answer(&mut stream, &get, bad, "text/plain", text, false)?;
-        drain(&mut stream)?;
+        accept::hang_up(&stream)?;
         return Err(io::Error::new(ErrorKind::InvalidData, "plain HTTP on the port for HTTPS"));
     }
     if first[0] != HANDSHAKE {
@@ -166,19 +166,10 @@ fn handshake(
     Ok(Some(StreamOwned::new(conn, stream)))
 }
 
-/// Sends what rustls still has, and waits until the client has read it: a socket closed with unread
-/// data is reset, and a reset destroys what is under way.
+/// Sends what rustls still has, and waits until the client has read it.
 fn linger(tls: &mut StreamOwned<ServerConnection, TcpStream>) -> io::Result<()> {
     tls.conn.complete_io(&mut tls.sock)?;
-    drain(&mut tls.sock)
-}
-
-fn drain(stream: &mut TcpStream) -> io::Result<()> {
-    stream.shutdown(Shutdown::Write)?;
-    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-    let mut buffer = [0; 512];
-    while stream.read(&mut buffer)? > 0 {}
-    Ok(())
+    accept::hang_up(&tls.sock)
 }
 
 /// Answers one request; false if it was the last one of the connection.

@@ -10,6 +10,7 @@
 
 pub mod accept;
 
+pub mod chat;
 pub mod chunked;
 
 pub mod head;

@@ -1,6 +1,7 @@
 //! The example programs, run as they are: real processes, raw sockets, real signals.
 
 mod cases;
+mod chat;
 mod conformance;
 mod echo;
 mod endings;
