@@ -13,6 +13,7 @@ pub mod accept;
 pub mod chat;
 pub mod chunked;
 
+pub mod crawl;
 pub mod head;
 pub mod http;
 pub mod https;

@@ -3,6 +3,7 @@
 mod cases;
 mod chat;
 mod conformance;
+mod crawl;
 mod echo;
 mod endings;
 mod fibers;
