@@ -34,7 +34,7 @@ fn site(listener: &TcpListener, stop: &CancelToken, page: &Page<'_>) {
             Ok(())
         };
         // Whoever waits for his next request does not hold up the end.
-        let _ = stop.run(|| connection());
+        let _ = stop.run(connection);
     });
 }
 
