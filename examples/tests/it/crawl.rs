@@ -27,7 +27,7 @@ type Page<'a> = dyn Fn(&str, &mut TcpStream) -> io::Result<()> + Sync + 'a;
 fn site(listener: &TcpListener, stop: &CancelToken, page: &Page<'_>) {
     accept::serve(listener, 10_000, stop, |mut stream, _| {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut connection = || -> io::Result<()> {
+        let connection = || -> io::Result<()> {
             while let Ok(Some(request)) = head::read(&mut reader) {
                 page(&request.uri().to_string(), &mut stream)?;
             }
