@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// that do not within five seconds unwind from where they wait. Says how many there were.
 ///
 /// # Panics
-/// If `handle` does.
+/// If `handle` does, or no fiber can be had for a connection.
 pub fn serve<F>(listener: &TcpListener, most: usize, stop: &CancelToken, handle: F) -> u64
 where
     F: Fn(TcpStream, SocketAddr) + Sync,

@@ -15,8 +15,9 @@
 //! $ crawl https://example.org/ --depth 2 --concurrency 50
 //! 107 addresses: 98 pages, 6 redirects, 3 failures; 2.1 MiB in 3.4 s
 //! 200: 98, 301: 6, 404: 2, no answer: 1
-//! 61 links lead to other hosts, 12 are too deep, 0 are forbidden by robots.txt
-//! broken: https://example.org/old (404) on https://example.org/
+//! 61 addresses are on other hosts, 12 too deep, 0 forbidden by robots.txt; 0 pages were cut
+//! broken: https://example.org/old (404) on https://example.org/ and 4 more
+//! broken: https://example.org/slow (no answer in 10s) on https://example.org/news
 //! ```
 //!
 //! Thread-locals (SOUNDNESS.md): ureq, html5gum and robotstxt have none. But ureq's pool asks a connection
@@ -41,6 +42,9 @@ use ureq::Agent;
 use url::Url;
 
 use report::Report;
+
+/// Bytes of a `robots.txt` that are heeded. Matching takes time by its length and the address's.
+const MAX_ROBOTS: u64 = 64 * 1024;
 
 /// How the crawler calls itself, also to `robots.txt`.
 const NAME: &str = "bast-crawl";
@@ -115,7 +119,7 @@ pub fn crawl(options: &Options, agent: &Agent, progress: &Progress, stop: &Cance
 impl Crawl<'_> {
     fn run(&self, outcomes: &mut BTreeMap<Url, Outcome>) {
         let mut known = BTreeSet::new();
-        let mut level = self.news(self.options.start.iter().map(bare), &mut known);
+        let mut level = self.news(self.options.start.iter().map(links::bare), &mut known);
         for _ in 0..=self.options.depth {
             let mut found = BTreeSet::new();
             let mut round = level;
@@ -181,7 +185,7 @@ impl Crawl<'_> {
                 return None;
             }
             let mut text = Vec::new();
-            let mut body = response.into_body().into_reader().take(self.options.max_body);
+            let mut body = response.into_body().into_reader().take(MAX_ROBOTS);
             body.read_to_end(&mut text).ok()?;
             Some(String::from_utf8_lossy(&text).into_owned())
         });
@@ -195,7 +199,7 @@ impl Crawl<'_> {
         if status.is_redirection()
             && let Some(to) = header("location")
         {
-            let to = url.join(to).ok().map(|to| bare(&to));
+            let to = links::address(url, to);
             return Ok(Outcome::Redirect { status: status.as_u16(), to });
         }
         // The pages of errors have links for readers.
@@ -219,11 +223,4 @@ impl Options {
     pub fn is_inside(&self, url: &Url) -> bool {
         self.anywhere || self.start.iter().any(|start| start.authority() == url.authority())
     }
-}
-
-/// The address of a page, without the place in it.
-fn bare(url: &Url) -> Url {
-    let mut url = url.clone();
-    url.set_fragment(None);
-    url
 }

@@ -5,6 +5,22 @@ use std::collections::BTreeSet;
 use html5gum::{DefaultEmitter, Token, Tokenizer};
 use url::Url;
 
+/// Bytes of the longest address. Browsers know longer ones; who has such links means harm, or has a bug.
+const MAX_ADDRESS: usize = 4096;
+
+/// The address that `text` is on a page at `base`, if it is one.
+pub fn address(base: &Url, text: &str) -> Option<Url> {
+    let url = base.join(text.trim()).ok()?;
+    (url.as_str().len() <= MAX_ADDRESS).then(|| bare(&url))
+}
+
+/// The address of a page, without the place in it.
+pub fn bare(url: &Url) -> Url {
+    let mut url = url.clone();
+    url.set_fragment(None);
+    url
+}
+
 /// What the page at `page` leads to: addresses of pages, pictures, scripts and styles, without the place
 /// in them; and what should be an address and is none. Links that are no matter of HTTP are left out.
 pub fn links(html: &[u8], page: &Url) -> (BTreeSet<Url>, BTreeSet<String>) {
@@ -22,14 +38,13 @@ pub fn links(html: &[u8], page: &Url) -> (BTreeSet<Url>, BTreeSet<String>) {
         };
         let Some(value) = tag.attributes.get(name) else { continue };
         let text = String::from_utf8_lossy(value);
-        match base.join(text.trim()) {
-            Ok(url) if &tag.name[..] == b"base" => base = url,
-            Ok(mut url) if matches!(url.scheme(), "http" | "https") => {
-                url.set_fragment(None);
+        match address(&base, &text) {
+            Some(url) if &tag.name[..] == b"base" => base = url,
+            Some(url) if matches!(url.scheme(), "http" | "https") => {
                 links.insert(url);
             }
-            Ok(_) => {}
-            Err(_) => {
+            Some(_) => {}
+            None => {
                 garbled.insert(text.into_owned());
             }
         }
@@ -41,6 +56,10 @@ pub fn links(html: &[u8], page: &Url) -> (BTreeSet<Url>, BTreeSet<String>) {
 mod tests {
     use super::links;
 
+    fn base() -> url::Url {
+        "http://a.example/dir/page".parse().unwrap()
+    }
+
     #[test]
     fn links_of_all_kinds_are_found() {
         let html = br#"<!doctype html><link rel=stylesheet href=/style.css>
@@ -48,7 +67,7 @@ mod tests {
             <a href="mailto:a@b.c">no page</a> <a href="javascript:alert(1)">nor this</a>
             <script>if (1 < 2) "<a href=/in-a-script>"</script> <!-- <a href=/in-a-comment> -->
             <IMG SRC="//other.example/p.png"> <a href="http://[bad">garbled</a> <a href="">itself</a>"#;
-        let (found, garbled) = links(html, &"http://a.example/dir/page".parse().unwrap());
+        let (found, garbled) = links(html, &base());
         let found: Vec<&str> = found.iter().map(url::Url::as_str).collect();
         assert_eq!(
             found,
@@ -65,10 +84,12 @@ mod tests {
     #[test]
     fn a_base_is_heeded_and_noise_does_no_harm() {
         let html = b"<base href='/elsewhere/'><a href=x>x</a> <a href='\xff'>y</a> <a href=cut";
-        let (found, garbled) = links(html, &"http://a.example/dir/page".parse().unwrap());
+        let (found, garbled) = links(html, &base());
         let found: Vec<&str> = found.iter().map(url::Url::as_str).collect();
         let (x, y) = ("http://a.example/elsewhere/x", "http://a.example/elsewhere/%EF%BF%BD");
         assert_eq!(found, [y, x]);
         assert!(garbled.is_empty());
+        let long = format!("<a href=/{}>", "x".repeat(5000));
+        assert_eq!(links(long.as_bytes(), &base()).1.len(), 1);
     }
 }

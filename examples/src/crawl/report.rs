@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{Options, Outcome};
+use super::{Options, Outcome, links};
 
 /// A link that leads nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Broken {
 }
 
 /// What a crawl has found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Addresses that were asked.
     pub addresses: usize,
@@ -56,21 +56,8 @@ impl Report {
         took: Duration,
         interrupted: bool,
     ) -> Report {
-        let mut report = Report {
-            addresses: 0,
-            pages: 0,
-            statuses: BTreeMap::new(),
-            failed: 0,
-            bytes: 0,
-            cut: 0,
-            outside: 0,
-            too_deep: 0,
-            forbidden: 0,
-            broken: Vec::new(),
-            took,
-            interrupted,
-        };
-        let starts: BTreeSet<Url> = options.start.iter().map(super::bare).collect();
+        let mut report = Report { took, interrupted, ..Report::default() };
+        let starts: BTreeSet<Url> = options.start.iter().map(links::bare).collect();
         // Which pages lead to an address; to a start, the command line does.
         let mut on: BTreeMap<&Url, BTreeSet<&Url>> =
             starts.iter().map(|start| (start, BTreeSet::new())).collect();
