@@ -11,7 +11,7 @@
 //!           <------------- write -----------+------ broadcast, clock, stop
 //! ```
 //!
-//! A read of the [`Wire`] takes from the piece at hand and says `WouldBlock` at its end; tungstenite
+//! A read of the `Wire` takes from the piece at hand and says `WouldBlock` at its end; tungstenite
 //! keeps half a frame until the next one comes. A write is the socket's and waits. All frames leave in
 //! the order in which one fiber has made them, pongs and closes among them, and none is lost.
 //!
@@ -21,7 +21,6 @@
 //! he is parted with.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
@@ -98,16 +97,6 @@ impl From<Error> for End {
     }
 }
 
-/// Why it ended, if not well.
-#[derive(Debug)]
-pub struct Fault(Error);
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Serves a guest, who has sent `ahead` already, until he leaves or has to.
 ///
 /// # Errors
@@ -118,11 +107,8 @@ pub fn serve(
     seat: &Seat<'_>,
     limits: &Limits,
     stop: &CancelToken,
-) -> Result<(), Fault> {
-    socket
-        .set_read_timeout(None)
-        .and_then(|()| socket.set_write_timeout(Some(limits.idle)))
-        .map_err(|fault| Fault(fault.into()))?;
+) -> Result<(), Error> {
+    socket.set_write_timeout(Some(limits.idle))?;
     let config = WebSocketConfig::default()
         .read_buffer_size(1024)
         .max_message_size(Some(limits.message))
@@ -155,7 +141,7 @@ pub fn serve(
         Err::<(), End>(end)
     });
     match ended {
-        Err(End::Fault(fault)) => Err(Fault(fault)),
+        Err(End::Fault(fault)) => Err(fault),
         _ => Ok(()),
     }
 }
