@@ -6,10 +6,20 @@
 //! * [`server`]: accepting, counting, and stopping on Ctrl-C.
 //! * [`limits`]: more descriptors. [`tcp`]: silence and resets.
 //! * [`proxy`]: the TCP proxy.
+//! * [`accept`] and [`head`]: the same for `https` and `chat`, in a few lines: a group of fibers, a
+//!   semaphore, a token; and any stream.
+//! * [`https`], [`chat`], [`crawl`]: the programs of these names.
 
+pub mod accept;
+
+pub mod chat;
 pub mod chunked;
+
+pub mod crawl;
+pub mod head;
 pub mod http;
 pub mod httpfile;
+pub mod https;
 #[allow(unsafe_code)]
 pub mod limits;
 pub mod options;

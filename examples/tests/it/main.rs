@@ -1,10 +1,14 @@
 //! The example programs, run as they are: real processes, raw sockets, real signals.
 
 mod cases;
+mod chat;
 mod conformance;
+mod crawl;
 mod echo;
 mod endings;
+mod fibers;
 mod httpfile;
+mod https;
 mod limits;
 mod process;
 mod proxy;
