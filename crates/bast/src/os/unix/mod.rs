@@ -32,6 +32,7 @@ use crate::fs::File;
 use crate::net::{TcpListener, TcpStream, UdpSocket};
 
 pub mod net;
+pub mod process;
 
 use net::{UnixDatagram, UnixListener, UnixStream};
 
@@ -266,6 +267,12 @@ pipe_ends!(
     crate::process::ChildStdout,
     crate::process::ChildStderr
 );
+
+impl From<File> for std::process::Stdio {
+    fn from(file: File) -> std::process::Stdio {
+        std::fs::File::from(file).into()
+    }
+}
 
 impl From<File> for std::fs::File {
     fn from(file: File) -> std::fs::File {
