@@ -3,6 +3,7 @@
 //! * [`http`] and [`chunked`]: the HTTP/1.x of `pong`, without any I/O.
 //! * [`options`]: the flags of the servers, and the runtime made of them.
 //! * [`server`]: accepting, counting, and stopping on Ctrl-C.
+//! * [`run_all`]: many commands, a few at a time.
 //! * [`limits`]: more descriptors.
 
 pub mod chunked;
@@ -10,4 +11,5 @@ pub mod http;
 #[allow(unsafe_code)]
 pub mod limits;
 pub mod options;
+pub mod run_all;
 pub mod server;

@@ -6,5 +6,6 @@ mod echo;
 mod endings;
 mod limits;
 mod process;
+mod run_all;
 mod sleepers;
 mod stuck;
