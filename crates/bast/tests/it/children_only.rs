@@ -21,7 +21,8 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
+        // In a fiber it must not hold up the one that reaps.
+        bast::sleep(Duration::from_millis(2));
     }
 }
 
