@@ -9,6 +9,7 @@
 //! ```
 
 mod child;
+mod children;
 mod echo;
 mod go;
 mod micro;

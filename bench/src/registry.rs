@@ -7,6 +7,9 @@ pub(crate) mod units {
     pub(crate) const SPAWN_S: &str = "s to spawn";
     pub(crate) const END_S: &str = "s to end";
     pub(crate) const LATE_US: &str = "us late";
+    pub(crate) const MS_CHILD: &str = "ms/child";
+    pub(crate) const CPU_CHILD: &str = "cpu ms/child";
+    pub(crate) const CPU_ALL_CHILD: &str = "cpu ms/child with its own";
     pub(crate) const CPU_MSG: &str = "cpu us/message";
     pub(crate) const MSG_S: &str = "messages/s";
     pub(crate) const CPU_REQ: &str = "cpu us/request";
@@ -216,6 +219,13 @@ pub(crate) const BENCHES: &[Bench] = &[
         kind: Kind::Micro,
         units: &[units::NS],
         params: &[both("parked", &["bast", "tokio-current", "tokio-multi", "go"])],
+    },
+    Bench {
+        name: "children",
+        about: "1,000 child processes (/bin/true) started and waited for, N at a time: wall and CPU time each",
+        kind: Kind::Micro,
+        units: &[units::MS_CHILD, units::CPU_CHILD, units::CPU_ALL_CHILD],
+        params: &[both("32@2", &["bast-uring", "bast-epoll", "tokio-multi", "threads", "go"])],
     },
     Bench {
         name: "echo",
