@@ -10,6 +10,7 @@
 //! ```
 
 mod child;
+mod children;
 mod echo;
 mod files;
 mod go;

@@ -11,6 +11,9 @@ pub(crate) mod units {
     pub(crate) const WALL_FILE: &str = "us/read";
     pub(crate) const CPU_PACKET: &str = "cpu ns/packet";
     pub(crate) const PACKET_S: &str = "packets/s";
+    pub(crate) const MS_CHILD: &str = "ms/child";
+    pub(crate) const CPU_CHILD: &str = "cpu ms/child";
+    pub(crate) const CPU_ALL_CHILD: &str = "cpu ms/child with its own";
     pub(crate) const CPU_MSG: &str = "cpu us/message";
     pub(crate) const MSG_S: &str = "messages/s";
     pub(crate) const CPU_REQ: &str = "cpu us/request";
@@ -277,6 +280,13 @@ pub(crate) const BENCHES: &[Bench] = &[
             both("batch", &["bast-uring", "bast-epoll"]),
             both("gso", &["bast-uring", "bast-epoll"]),
         ],
+    },
+    Bench {
+        name: "children",
+        about: "1,000 child processes (/bin/true) started and waited for, N at a time: wall and CPU time each",
+        kind: Kind::Micro,
+        units: &[units::MS_CHILD, units::CPU_CHILD, units::CPU_ALL_CHILD],
+        params: &[both("32@2", &["bast-uring", "bast-epoll", "tokio-multi", "threads", "go"])],
     },
     Bench {
         name: "echo",

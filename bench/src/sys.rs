@@ -77,6 +77,25 @@ pub(crate) fn process_cpu(pid: u32) -> io::Result<Duration> {
     Ok(Duration::new(ts.tv_sec as u64, ts.tv_nsec as u32))
 }
 
+/// Whose processor time [`cpu`] tells.
+#[derive(Clone, Copy)]
+pub(crate) enum Whose {
+    /// This process's.
+    Own = libc::RUSAGE_SELF as isize,
+    /// That of the children that it has waited for.
+    Children = libc::RUSAGE_CHILDREN as isize,
+}
+
+/// CPU time (user and system) of this process, or of its children.
+pub(crate) fn cpu(whose: Whose) -> io::Result<Duration> {
+    // SAFETY: a plain structure of numbers; all zeroes is one.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: writes one `rusage` during the call only.
+    check(unsafe { libc::getrusage(whose as libc::c_int, &mut usage) })?;
+    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    Ok(time(usage.ru_utime) + time(usage.ru_stime))
+}
+
 /// Listens again with a long queue: std asks for 128, which measures SYN retries under load.
 pub(crate) fn long_backlog(listener: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: takes no pointer; the descriptor is open for as long as `listener` is borrowed.

@@ -9,6 +9,7 @@
 //! * [`accept`] and [`head`]: the same for `https` and `chat`, in a few lines: a group of fibers, a
 //!   semaphore, a token; and any stream.
 //! * [`https`], [`chat`], [`crawl`]: the programs of these names.
+//! * [`run_all`]: many commands, a few at a time.
 
 pub mod accept;
 
@@ -24,6 +25,7 @@ pub mod https;
 pub mod limits;
 pub mod options;
 pub mod proxy;
+pub mod run_all;
 pub mod server;
 #[allow(unsafe_code)]
 pub mod tcp;

@@ -51,6 +51,9 @@ pub(crate) type Values = Vec<(&'static str, f64)>;
 
 /// Runs one benchmark in this process.
 pub(crate) fn run(subject: &str, job: &Job) -> Result<Values, String> {
+    if crate::children::has(job) {
+        return crate::children::run(subject, job);
+    }
     if crate::sync::has(job) {
         return crate::sync::run(subject, job);
     }

@@ -108,7 +108,8 @@ fn a_run_says_whether_it_met_the_targets() {
 #[test]
 fn list_and_help_explain() {
     let list = text(&bench(&["list"]).stdout);
-    let first = ["yield", "spawn-join", "ping-pong", "sleepers", "timer-delay", "echo", "pong"];
+    let first =
+        ["yield", "spawn-join", "ping-pong", "sleepers", "timer-delay", "children", "echo", "pong"];
     let waits = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel"];
     for name in first.into_iter().chain(waits) {
         assert!(list.contains(&format!("{name}: ")), "{list}");

@@ -7,15 +7,16 @@
 //!             └── collect: join what has ended ◀── finished: [slot, …] ◀┘
 //! ```
 //!
-//! No handle leaves the caller's frame, so the members need no list of their own and no place for their
+//! No handle leaves the caller's hands, so the members need no list of their own and no place for their
 //! results: both are the handles'. A member that is started, ends and is joined costs one lock more than
 //! a plain spawn and join.
 //!
 //! A member's end may decide: a panic, an error, the first result of a race. The first to decide, under the
 //! lock, is the one whose result counts. Then the caller *dismisses* the crew: it cancels every fiber that
-//! it has a handle for and joins them all, held off from being cancelled itself. It does that on every way
-//! out, so the members may borrow, and the state that they share may lie on its stack: they use it before
-//! they are done, and `join` returns after.
+//! it has a handle for and joins them all, held off from being cancelled itself. [`run`] does that on every
+//! way out, so its members may borrow. The lazy streams dismiss theirs when they are dropped, which a program can
+//! prevent (`mem::forget`); so their members borrow nothing. The state that all members share is in a box that is
+//! freed after they have been joined, or never.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +33,7 @@ use crate::lock::Lock;
 pub(crate) const SOME: usize = 1 << 14;
 
 /// How a crew works.
+#[derive(Debug)]
 pub(crate) struct Plan<R> {
     /// For those who look.
     pub(crate) name: &'static str,
@@ -75,7 +77,7 @@ unsafe impl Send for Seat {}
 
 impl Seat {
     fn shared(&self) -> &Shared {
-        // SAFETY: the caller does not leave before it has joined the fiber that has the seat.
+        // SAFETY: a crew joins the fiber that has the seat before it lets go of the box, if it ever does.
         unsafe { self.shared.as_ref() }
     }
 }
@@ -100,9 +102,11 @@ impl Drop for Seat {
 /// A result, `None` if the work was not begun.
 type Handle<R> = JoinHandle<Option<R>>;
 
-struct Crew<'a, R> {
-    plan: &'a Plan<R>,
-    shared: &'a Shared,
+/// The fibers, in the hands of their caller.
+pub(crate) struct Crew<R> {
+    plan: Plan<R>,
+    /// Boxed, as the seats point to it.
+    shared: Box<Shared>,
     slots: Vec<Option<(usize, Handle<R>)>>,
     free: Vec<u32>,
     /// Handles in the slots.
@@ -119,7 +123,7 @@ struct Crew<'a, R> {
 /// Returns after all have ended. If one decides, `each` is not called any more, and that one's result is
 /// returned. Unwinds with what `jobs` or `each` unwinds with, or if the caller is to.
 pub(crate) fn run<J, R>(
-    plan: &Plan<R>,
+    plan: Plan<R>,
     jobs: impl Iterator<Item = J>,
     each: impl FnMut(usize, thread::Result<R>),
 ) -> Option<thread::Result<R>>
@@ -127,18 +131,7 @@ where
     J: FnOnce() -> R + Send,
     R: Send,
 {
-    let state = State { finished: Vec::new(), decided: None, wanted: None };
-    let shared = Shared { stopped: AtomicBool::new(false), state: Lock::new(state) };
-    let mut crew = Crew {
-        plan,
-        shared: &shared,
-        slots: Vec::new(),
-        free: Vec::new(),
-        flying: 0,
-        room: 0,
-        ended: Vec::new(),
-        told: false,
-    };
+    let mut crew = Crew::new(plan);
     let driven = catch_unwind(AssertUnwindSafe(|| crew.drive(jobs, each)));
     let decided = crew.dismiss();
     match decided {
@@ -157,7 +150,27 @@ where
     }
 }
 
-impl<R: Send> Crew<'_, R> {
+impl<R> Crew<R> {
+    pub(crate) fn new(plan: Plan<R>) -> Crew<R> {
+        let state = State { finished: Vec::new(), decided: None, wanted: None };
+        let shared = Shared { stopped: AtomicBool::new(false), state: Lock::new(state) };
+        Crew {
+            plan,
+            shared: Box::new(shared),
+            slots: Vec::new(),
+            free: Vec::new(),
+            flying: 0,
+            room: 0,
+            ended: Vec::new(),
+            told: false,
+        }
+    }
+
+    /// How many members have been started and not been collected.
+    pub(crate) fn flying(&self) -> usize {
+        self.flying
+    }
+
     fn drive<J>(
         &mut self,
         mut jobs: impl Iterator<Item = J>,
@@ -165,6 +178,7 @@ impl<R: Send> Crew<'_, R> {
     ) -> Result<(), Interruption>
     where
         J: FnOnce() -> R + Send,
+        R: Send,
     {
         // Slots are numbered by 32 bits.
         let limit = self.plan.limit.min(u32::MAX as usize);
@@ -177,7 +191,8 @@ impl<R: Send> Crew<'_, R> {
                     return Ok(());
                 }
                 match jobs.next() {
-                    Some(job) => self.start(index, job),
+                    // SAFETY: `run`, who calls this, dismisses the crew on every way out.
+                    Some(job) => unsafe { self.start(index, job) },
                     None => exhausted = true,
                 }
                 index += 1;
@@ -193,9 +208,15 @@ impl<R: Send> Crew<'_, R> {
         }
     }
 
-    fn start<J>(&mut self, index: usize, job: J)
+    /// Starts a member.
+    ///
+    /// # Safety
+    /// The crew is dismissed before what `job` and its result borrow goes; or it may be forgotten, if they borrow
+    /// nothing.
+    unsafe fn start<J>(&mut self, index: usize, job: J)
     where
         J: FnOnce() -> R + Send,
+        R: Send,
     {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -204,9 +225,9 @@ impl<R: Send> Crew<'_, R> {
             }
             (self.slots.len() - 1) as u32
         });
-        let (shared, plan) = (NonNull::from(self.shared), self.plan);
-        let mut seat = Seat { shared, slot, decides: plan.panics_decide };
-        let decides = plan.decides;
+        let shared = NonNull::from(&*self.shared);
+        let mut seat = Seat { shared, slot, decides: self.plan.panics_decide };
+        let decides = self.plan.decides;
         let body = move || {
             // The seat as a whole, so that it goes whatever becomes of the closure.
             let seat = &mut seat;
@@ -218,7 +239,8 @@ impl<R: Send> Crew<'_, R> {
             seat.decides = decides(&result);
             Some(result)
         };
-        // SAFETY: what it borrows outlives `run`, which joins the fiber, or drops its result, before it ends.
+        // SAFETY: what it borrows outlives the fiber and its result (the caller's promise). The shared state does:
+        // only the crew's drop frees it.
         let spawned = unsafe { Builder::new().spawn_unchecked(body) };
         let fiber = spawned.expect("failed to spawn a fiber");
         if self.told {
@@ -226,6 +248,16 @@ impl<R: Send> Crew<'_, R> {
         }
         self.slots[slot as usize] = Some((index, fiber));
         self.flying += 1;
+    }
+
+    /// As `start`, of a member that borrows nothing: then the crew may as well be forgotten.
+    pub(crate) fn start_owned<J>(&mut self, index: usize, job: J)
+    where
+        J: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        // SAFETY: nothing is borrowed.
+        unsafe { self.start(index, job) }
     }
 
     /// `Seat` must not have to allocate, as it runs while the lock is held.
@@ -240,8 +272,8 @@ impl<R: Send> Crew<'_, R> {
     }
 
     /// Waits for so many ends, or a decision.
-    fn wait(&mut self, ends: usize) -> Result<(), Interruption> {
-        let reason = Reason::new(self.plan.name, self.shared);
+    pub(crate) fn wait(&mut self, ends: usize) -> Result<(), Interruption> {
+        let reason = Reason::new(self.plan.name, &*self.shared);
         wait::wait(&reason, None, |wait| {
             loop {
                 let mut state = self.shared.state.lock();
@@ -265,7 +297,11 @@ impl<R: Send> Crew<'_, R> {
 
     /// Gives what has ended to `each`; `all`: everybody has, and nobody will be started. False if there has been
     /// a decision.
-    fn collect(&mut self, all: bool, each: &mut impl FnMut(usize, thread::Result<R>)) -> bool {
+    pub(crate) fn collect(
+        &mut self,
+        all: bool,
+        each: &mut impl FnMut(usize, thread::Result<R>),
+    ) -> bool {
         if !all {
             self.ended.reserve(self.slots.len());
         }
@@ -302,11 +338,12 @@ impl<R: Send> Crew<'_, R> {
         }
     }
 
-    /// Ends everybody, and returns the result that has decided.
-    fn dismiss(&mut self) -> Option<thread::Result<R>> {
+    /// Ends everybody, and returns the result that has decided. Nobody is to be started afterwards.
+    pub(crate) fn dismiss(&mut self) -> Option<thread::Result<R>> {
         if self.flying == 0 {
             return None;
         }
+        self.flying = 0;
         self.shared.stopped.store(true, Relaxed);
         self.slots.iter().flatten().for_each(|(_, fiber)| fiber.cancel());
         let mut results: Vec<_> =
@@ -320,6 +357,12 @@ impl<R: Send> Crew<'_, R> {
             Ok(result) => result.map(Ok),
             Err(payload) => Some(Err(payload)),
         }
+    }
+}
+
+impl<R> Drop for Crew<R> {
+    fn drop(&mut self) {
+        drop_quietly(self.dismiss());
     }
 }
 

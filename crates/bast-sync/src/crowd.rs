@@ -10,7 +10,7 @@
 use bast_rt::Instant;
 use bast_rt::wait::Reason;
 
-use crate::list::{End, List, grant_all, wait_in_after};
+use crate::list::{End, List, grant_all, wait_in_with};
 use crate::lock::{Guard, Lock};
 use crate::shim::Wake;
 
@@ -43,7 +43,15 @@ impl Crowd {
         let mut number = crowd.next;
         crowd.next += 1;
         let slot = (&raw mut number).cast();
-        wait_in_after(lock, guard, |state| &mut pick(state).list, slot, then, reason, deadline)
+        wait_in_with(
+            lock,
+            guard,
+            |state| &mut pick(state).list,
+            slot,
+            (then, |_: &mut S| ()),
+            reason,
+            deadline,
+        )
     }
 
     /// Lets go of everybody who waits now.

@@ -65,6 +65,8 @@ pub mod select;
 mod semaphore;
 #[allow(unsafe_code)]
 mod shim;
+#[cfg(not(loom))]
+pub mod stream;
 #[cfg(all(test, not(loom)))]
 mod thread_tests;
 #[cfg(not(loom))]

@@ -322,17 +322,17 @@ pub(crate) fn wait_in<S>(
     reason: &Reason<'_>,
     deadline: Option<Instant>,
 ) -> End {
-    wait_in_after(lock, guard, list, slot, || (), reason, deadline)
+    wait_in_with(lock, guard, list, slot, (|| (), |_: &mut S| ()), reason, deadline)
 }
 
-/// As [`wait_in`]; `then` is done when the waiter is in the list and the lock has been let go. It does not suspend
-/// and does not panic.
-pub(crate) fn wait_in_after<S>(
+/// As [`wait_in`]; `then` is done when the waiter is in the list and the lock has been let go, and `left`, under the
+/// lock, when it leaves the list with nothing. They do not suspend and do not panic.
+pub(crate) fn wait_in_with<S>(
     lock: &Lock<S>,
     mut guard: Guard<'_, S>,
     list: impl Fn(&mut S) -> &mut List,
     slot: *mut (),
-    then: impl FnOnce(),
+    (then, left): (impl FnOnce(), impl FnOnce(&mut S)),
     reason: &Reason<'_>,
     deadline: Option<Instant>,
 ) -> End {
@@ -352,8 +352,10 @@ pub(crate) fn wait_in_after<S>(
                 Parked::TimedOut => End::TimedOut,
                 Parked::Interrupted(interruption) => End::Interrupted(interruption),
             };
+            let mut guard = lock.lock();
             // SAFETY: pushed to this list.
-            if unsafe { list(&mut lock.lock()).remove(&node) } {
+            if unsafe { list(&mut guard).remove(&node) } {
+                left(&mut guard);
                 return end;
             }
             // Granted: it was done before the lock was let go.

@@ -37,7 +37,7 @@ where
     let jobs = jobs(items.into_iter(), &f);
     let mut results = places(&jobs);
     let plan = Plan { batch: true, ..plan("par_map", limit) };
-    finish(crew::run(&plan, jobs, |index, result| put(&mut results, index, result.ok())));
+    finish(crew::run(plan, jobs, |index, result| put(&mut results, index, result.ok())));
     whole(results)
 }
 
@@ -60,7 +60,7 @@ where
 {
     check_limit(limit);
     let plan = plan("par_map_unordered", limit);
-    finish(crew::run(&plan, jobs(items.into_iter(), &f), |_, result| {
+    finish(crew::run(plan, jobs(items.into_iter(), &f), |_, result| {
         if let Ok(result) = result {
             each(result);
         }
@@ -89,7 +89,7 @@ where
 {
     check_limit(limit);
     let plan = plan("for_each_concurrent", limit);
-    finish(crew::run(&plan, jobs(items.into_iter(), &f), |_, _| ()));
+    finish(crew::run(plan, jobs(items.into_iter(), &f), |_, _| ()));
 }
 
 /// Runs each closure in a fiber of its own and returns what they returned, in order: the value, or the panic's
@@ -112,7 +112,7 @@ where
     let closures = closures.into_iter();
     let mut results = places(&closures);
     let plan = Plan { batch: true, panics_decide: false, ..plan("join_all", usize::MAX) };
-    crew::run(&plan, closures, |index, result| put(&mut results, index, Some(result)));
+    crew::run(plan, closures, |index, result| put(&mut results, index, Some(result)));
     whole(results)
 }
 
@@ -142,7 +142,7 @@ where
     let closures = closures.into_iter();
     let mut results = places(&closures);
     let plan = Plan { batch: true, decides: Result::is_err, ..plan("try_join_all", usize::MAX) };
-    let decided = crew::run(&plan, closures, |index, result| {
+    let decided = crew::run(plan, closures, |index, result| {
         put(&mut results, index, result.ok().and_then(Result::ok));
     });
     match finish(decided) {
@@ -183,7 +183,7 @@ where
     T: Send,
 {
     let plan = Plan { decides: |_| true, ..plan("race", usize::MAX) };
-    match finish(crew::run(&plan, closures.into_iter(), |_, _| ())) {
+    match finish(crew::run(plan, closures.into_iter(), |_, _| ())) {
         Some(value) => value,
         None => panic!("race: nobody takes part"),
     }
@@ -213,7 +213,7 @@ where
     let closures = closures.into_iter();
     let mut errors = places(&closures);
     let plan = Plan { batch: true, decides: Result::is_ok, ..plan("race_ok", usize::MAX) };
-    let decided = crew::run(&plan, closures, |index, result| {
+    let decided = crew::run(plan, closures, |index, result| {
         put(&mut errors, index, result.ok().and_then(Result::err));
     });
     match finish(decided) {

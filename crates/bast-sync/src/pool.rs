@@ -227,12 +227,21 @@ impl<T, E> Pool<T, E> {
         let mut slot: Option<Grant<T>> = None;
         let reason = Reason::new("Pool::get", self);
         let to = (&raw mut slot).cast();
-        let end = list::wait_in(&self.state, state, |state| &mut state.waiters, to, &reason, None);
+        // Who leaves the list and who is counted off is the same under the lock: else `Full` would come too early.
+        let left = |state: &mut State<T>| state.waiting -= 1;
+        let end = list::wait_in_with(
+            &self.state,
+            state,
+            |state| &mut state.waiters,
+            to,
+            (|| (), left),
+            &reason,
+            None,
+        );
         match slot {
             Some(grant) => Ok(grant),
             None => {
                 // Interrupted: there is no deadline.
-                self.state.lock().waiting -= 1;
                 end.unless_interrupted();
                 unreachable!("a wait without a deadline ends with a grant or an interruption")
             }

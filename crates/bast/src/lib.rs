@@ -31,6 +31,9 @@ pub use bast_rt::{fiber_local, hook};
 #[doc(inline)]
 pub use bast_sync::select;
 
+#[doc(inline)]
+pub use bast_sync::stream;
+
 #[cfg(feature = "tracing")]
 #[doc(inline)]
 pub use bast_rt::trace;

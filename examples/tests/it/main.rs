@@ -12,5 +12,6 @@ mod https;
 mod limits;
 mod process;
 mod proxy;
+mod run_all;
 mod sleepers;
 mod stuck;

@@ -12,5 +12,6 @@ mod once;
 mod poison;
 mod rwlock;
 mod semaphore;
+mod streams;
 mod support;
 mod waiting;

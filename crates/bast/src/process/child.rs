@@ -4,12 +4,17 @@ use std::fmt;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{ExitStatus, Output};
+use std::time::Duration;
 
 use bast_io::Interest;
-use bast_rt::{ScopedJoinHandle, ops, run_blocking};
+use bast_io::child::{self, SIGKILL, SIGTERM};
+use bast_rt::{Instant, ScopedJoinHandle, ops, run_blocking_interruptible, sleep};
 
 use super::reaper;
 use crate::io::pipe::pipe_end;
+
+/// How long a bounded wait sleeps between two looks where there is no pidfd.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Same as [`std::process::ChildStdin`].
 ///
@@ -45,24 +50,57 @@ pipe_end!(read ChildStderr);
 /// A process that has not been waited for, or has.
 pub(super) struct Process {
     std: std::process::Child,
-    /// `None` before Linux 5.3: then waiting takes a thread of the pool.
     pidfd: Option<OwnedFd>,
+    /// Whether it leads a group of its own.
+    leads: bool,
+    /// Its number may be another's.
+    reaped: bool,
 }
 
 impl Process {
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        let status = self.std.try_wait()?;
+        self.reaped |= status.is_some();
+        Ok(status)
+    }
+
     pub(super) fn wait(&mut self) -> io::Result<ExitStatus> {
-        let Some(pidfd) = &self.pidfd else { return run_blocking(|| self.std.wait()) };
         loop {
-            if let Some(status) = self.std.try_wait()? {
+            if let Some(status) = self.try_wait()? {
                 return Ok(status);
             }
-            ops::poll_fd(pidfd.as_fd(), Interest::Readable, None)?;
+            self.attend(None)?;
         }
+    }
+
+    /// Waits for its end, or for a time, and leaves it to be reaped.
+    fn attend(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let pid = self.std.id();
+        if self.pidfd.is_none() {
+            // There may be a descriptor by now.
+            self.pidfd = child::pidfd(pid).ok();
+        }
+        match (&self.pidfd, limit) {
+            (Some(pidfd), _) => ops::poll_fd(pidfd.as_fd(), Interest::Readable, limit),
+            (None, None) => run_blocking_interruptible(|| child::wait(pid)),
+            (None, Some(limit)) => {
+                let begun = Instant::now();
+                while !child::has_ended(pid)? && begun.elapsed() < limit {
+                    sleep(LOOK.min(limit));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends a signal, to the child or to the group that it leads, unless it has been waited for.
+    fn send(&self, group: bool, signal: i32) -> io::Result<()> {
+        if self.reaped { Ok(()) } else { child::send_signal(self.std.id(), group, signal) }
     }
 
     /// Whether nothing is left to be reaped.
     pub(super) fn has_ended(&mut self) -> bool {
-        !matches!(self.std.try_wait(), Ok(None))
+        !matches!(self.try_wait(), Ok(None))
     }
 }
 
@@ -84,20 +122,24 @@ pub struct Child {
 }
 
 impl Child {
-    pub(super) fn adopt(mut std: std::process::Child, kill_on_drop: bool) -> io::Result<Child> {
-        let pidfd = bast_io::child::pidfd(std.id()).ok();
+    pub(super) fn adopt(
+        mut std: std::process::Child,
+        leads: bool,
+        kill_on_drop: bool,
+    ) -> io::Result<Child> {
         let (stdin, stdout, stderr) = (std.stdin.take(), std.stdout.take(), std.stderr.take());
-        // From here on an error drops it.
         let mut child = Child {
             stdin: None,
             stdout: None,
             stderr: None,
-            process: Some(Process { std, pidfd }),
-            kill_on_drop,
+            process: Some(Process { std, pidfd: None, leads, reaped: false }),
+            // An error below drops it, and says that there is no child.
+            kill_on_drop: true,
         };
         child.stdin = stdin.map(|pipe| ChildStdin::adopt(pipe.into())).transpose()?;
         child.stdout = stdout.map(|pipe| ChildStdout::adopt(pipe.into())).transpose()?;
         child.stderr = stderr.map(|pipe| ChildStderr::adopt(pipe.into())).transpose()?;
+        child.kill_on_drop = kill_on_drop;
         Ok(child)
     }
 
@@ -119,6 +161,46 @@ impl Child {
         self.process().std.kill()
     }
 
+    /// Asks the child to end, by SIGTERM, and kills it, by SIGKILL, if it has not ended when `grace` has passed. Returns how
+    /// it has ended. If it leads a [group of its own](super::Command::process_group) the signals go to the whole group, and
+    /// what is left of it is killed when the child itself has ended.
+    ///
+    /// Like [`wait`](Child::wait) it closes the child's stdin first. It does not read the child's output: one that wants
+    /// to write more than a pipe holds before it ends is killed, unless somebody reads it.
+    ///
+    /// ```
+    /// use bast::process::Command;
+    /// use std::os::unix::process::ExitStatusExt;
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let mut child = Command::new("sh").args(["-c", "trap '' TERM; sleep 60 & wait"]).process_group(0).spawn()?;
+    /// let status = child.terminate(Duration::from_millis(10))?;
+    /// assert!(status.signal().is_some());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As those of [`kill`](Child::kill) and [`wait`](Child::wait): `EPERM` if the child runs as somebody else.
+    ///
+    /// # Cancellation
+    /// A suspension point. The child may have been asked to end then, and goes on.
+    pub fn terminate(&mut self, grace: Duration) -> io::Result<ExitStatus> {
+        drop(self.stdin.take());
+        let process = self.process();
+        if !process.reaped {
+            process.send(process.leads, SIGTERM)?;
+            // That the time is up is no fault; whatever else is wrong, it is to end.
+            let _ = process.attend(Some(grace));
+            process.send(process.leads, SIGKILL)?;
+        }
+        process.wait()
+    }
+
+    pub(crate) fn send(&self, group: bool, signal: i32) -> io::Result<()> {
+        self.process.as_ref().expect("only the drop takes it").send(group, signal)
+    }
+
     /// Same as [`std::process::Child::wait`].
     ///
     /// # Errors
@@ -136,7 +218,7 @@ impl Child {
     /// # Errors
     /// As std's.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.process().std.try_wait()
+        self.process().try_wait()
     }
 
     /// Same as [`std::process::Child::wait_with_output`]. The whole output is kept in memory.
@@ -193,13 +275,12 @@ impl<T> Drop for CancelOnDrop<'_, T> {
 impl Drop for Child {
     fn drop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
-        if process.has_ended() {
-            return;
-        }
         if self.kill_on_drop {
-            let _ = process.std.kill();
+            let _ = process.send(process.leads, SIGKILL);
         }
-        reaper::reap(process);
+        if !process.has_ended() {
+            reaper::reap(process);
+        }
     }
 }
 

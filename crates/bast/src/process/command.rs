@@ -1,6 +1,7 @@
 //! What to run, and how.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,19 +13,20 @@ use super::Child;
 use super::reaper;
 
 /// Same as [`std::process::Command`]. What is missing here can be set on [std's](Command::as_std_mut).
-#[derive(Debug)]
 pub struct Command {
     std: std::process::Command,
     /// Which of stdin, stdout and stderr have been set: what `output` makes of them depends on that, and
     /// std does not tell.
     set: [bool; 3],
+    /// Whether children lead groups of their own.
+    leads: bool,
     kill_on_drop: bool,
 }
 
 impl From<std::process::Command> for Command {
     /// [`output`](Command::output) then takes stdin, stdout and stderr for not set.
     fn from(std: std::process::Command) -> Command {
-        Command { std, set: [false; 3], kill_on_drop: false }
+        Command { std, set: [false; 3], leads: false, kill_on_drop: false }
     }
 }
 
@@ -76,19 +78,19 @@ impl Command {
     }
 
     /// Same as [`std::os::unix::process::CommandExt::process_group`].
+    ///
+    /// # Differences from std
+    /// With 0 the child leads a group of its own: then [`terminate`](Child::terminate) and
+    /// [`kill_on_drop`](Command::kill_on_drop) mean the whole group.
     pub fn process_group(&mut self, group: i32) -> &mut Command {
+        self.leads = group == 0;
         self.std.process_group(group);
         self
     }
 
-    /// Same as [`std::os::unix::process::CommandExt::arg0`].
-    pub fn arg0<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command {
-        self.std.arg0(arg);
-        self
-    }
-
-    /// Whether a [`Child`] that is dropped before it has ended is killed, by SIGKILL: also when the fiber that has it
-    /// is cancelled or panics. Default: no, as in std.
+    /// Whether a [`Child`] that is dropped before it has been waited for is killed, by SIGKILL: also when the fiber that has
+    /// it is cancelled or panics. If it leads a [group of its own](Command::process_group) the whole group is. Default:
+    /// no, as in std.
     pub fn kill_on_drop(&mut self, kill: bool) -> &mut Command {
         self.kill_on_drop = kill;
         self
@@ -125,11 +127,14 @@ impl Command {
     ///
     /// # Errors
     /// As std's.
+    ///
+    /// # Cancellation
+    /// None: it is held off until there is a [`Child`].
     pub fn spawn(&mut self) -> io::Result<Child> {
         reaper::sweep();
         // It returns when the child has begun its program, and that is read from a disk.
         let std = run_blocking(|| self.std.spawn())?;
-        Child::adopt(std, self.kill_on_drop)
+        Child::adopt(std, self.leads, self.kill_on_drop)
     }
 
     /// Same as [`std::process::Command::status`].
@@ -168,5 +173,11 @@ impl Command {
         if !self.set[2] {
             self.std.stderr(out());
         }
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.std.fmt(f)
     }
 }

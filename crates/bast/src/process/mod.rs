@@ -1,8 +1,8 @@
 //! Same as [`std::process`]: child processes, whose ends and pipes suspend the fiber and not the worker.
 //!
 //! ```text
-//!   Command::spawn ─▶ std's, on the pool ─▶ Child: pipes in non-blocking mode, a pidfd
-//!   Child::wait ────▶ poll of the pidfd, then std's try_wait
+//!   Command::spawn ─▶ std's, on the pool ─▶ Child: pipes in non-blocking mode
+//!   Child::wait ────▶ std's try_wait, else a poll of its pidfd and again (no pidfd: waitid on the pool)
 //!   dropped unwaited ─▶ a fiber of its own waits: no zombie stays, and no SIGCHLD handler is needed
 //! ```
 //!
@@ -15,7 +15,7 @@
 //!
 //! # Differences from std
 //! * A [`Child`] that is dropped is waited for, in the background.
-//! * [`Command::kill_on_drop`] has no counterpart.
+//! * [`Command::kill_on_drop`] and [`Child::terminate`] have no counterparts.
 
 mod child;
 mod command;

@@ -128,4 +128,40 @@ twins! {
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
+
+    fn what_unix_knows_of_commands() {
+        needs_kernel!();
+        let output = Command::new("sh").arg0("other").args(["-c", "echo $0"]).output().unwrap();
+        assert_eq!(output.stdout, b"other\n");
+        // The group's number is the child's.
+        let mut command = Command::new("sh");
+        command.args(["-c", "read -r _ _ _ _ group _ < /proc/self/stat; echo $$ $group"]).process_group(0);
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let (pid, group) = text.trim().split_once(' ').unwrap();
+        assert_eq!(pid, group);
+        assert_eq!(format!("{:?}", Command::new("ls").arg("-l")), r#""ls" "-l""#);
+        // Only root may be somebody else.
+        let output = Command::new("id").arg("-u").uid(12345).gid(54321).output();
+        match output {
+            Ok(output) => assert_eq!(output.stdout, b"12345\n"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::PermissionDenied),
+        }
+    }
+
+    fn a_file_is_a_childs_output() {
+        needs_kernel!();
+        let path = std::env::temp_dir().join(format!("bast-child-{}-{:?}", std::process::id(), current().id()));
+        let file = fs::File::create(&path).unwrap();
+        let status = Command::new("echo").arg("hello").stdout(file).status().unwrap();
+        let text = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(status.success());
+        assert_eq!(text, b"hello\n");
+        let (mut reader, writer) = pipe().unwrap();
+        let mut child = Command::new("echo").arg("x").stderr(writer.try_clone().unwrap()).stdout(writer).spawn().unwrap();
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "x\n");
+        child.wait().unwrap();
+    }
 }

@@ -1,8 +1,11 @@
 //! Child processes: what std has no counterpart for.
 
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-use bast::process::{Command, Stdio};
+use bast::os::unix::process::ChildExt;
+use bast::process::{Child, Command, Stdio};
 
 use crate::harness::needs_kernel;
 
@@ -18,7 +21,8 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
+        // In a fiber it must not hold up the one that reaps.
+        bast::sleep(Duration::from_millis(2));
     }
 }
 
@@ -124,4 +128,99 @@ fn waiting_for_children_holds_up_nobody() {
         drop(stdin);
         assert_eq!(waiter.join().unwrap(), Some(1));
     });
+}
+
+/// Starts a shell script, and waits until it says that it is ready. Gives what else it says on that line.
+fn script(text: &str, group: bool) -> (Child, String) {
+    let mut command = Command::new("sh");
+    command.args(["-c", text]).stdout(Stdio::piped()).kill_on_drop(true);
+    if group {
+        command.process_group(0);
+    }
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let rest = line.strip_prefix("ready").unwrap().trim().to_owned();
+    (child, rest)
+}
+
+const DEAF: &str = "trap '' TERM; echo ready; while :; do sleep 1; done";
+/// A group of which every member ignores SIGTERM; tells the other one's number.
+const DEAF_GROUP: &str = "trap '' TERM; sh -c 'while :; do sleep 1; done' & echo ready $!; wait";
+
+fn terminating() {
+    let (mut child, _) =
+        script("trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done", false);
+    let status = child.terminate(PATIENCE).unwrap();
+    assert_eq!(status.code(), Some(7));
+    assert_eq!(child.terminate(PATIENCE).unwrap(), status, "it has ended long ago");
+    child.send_signal(9).unwrap();
+
+    let (mut child, _) = script(DEAF, true);
+    let begun = Instant::now();
+    assert_eq!(child.terminate(Duration::from_millis(20)).unwrap().signal(), Some(9));
+    assert!(begun.elapsed() >= Duration::from_millis(20) && begun.elapsed() < PATIENCE);
+
+    let (mut child, other) = script(DEAF_GROUP, true);
+    let other = other.parse().unwrap();
+    assert!(state(other).is_some());
+    assert_eq!(child.terminate(Duration::from_millis(20)).unwrap().signal(), Some(9));
+    until("the other is gone as well", || matches!(state(other), None | Some('Z')));
+
+    let (child, other) = script(DEAF_GROUP, true);
+    let (pid, other) = (child.id(), other.parse().unwrap());
+    drop(child);
+    until("both are gone", || state(pid).is_none() && matches!(state(other), None | Some('Z')));
+
+    let (mut child, other) = script(DEAF_GROUP, true);
+    let other = other.parse().unwrap();
+    child.send_process_group_signal(9).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+    until("the other is gone as well", || matches!(state(other), None | Some('Z')));
+}
+
+#[test]
+fn children_that_are_to_end() {
+    needs_kernel!();
+    terminating();
+    bast::spawn(terminating).join().unwrap();
+}
+
+#[test]
+fn cancelled_at_any_moment_no_child_is_left() {
+    needs_kernel!();
+    // In spawn, in wait, in the middle of the output.
+    for round in 0..60 {
+        let (tell, told) = std::sync::mpsc::channel();
+        let fiber = bast::spawn(move || {
+            tell.send(()).unwrap();
+            let mut command = Command::new("sh");
+            // Found by its name, as nobody is told its number.
+            command.args(["-c", "echo out; exec sleep 98765"]).kill_on_drop(true);
+            command.output().map(drop)
+        });
+        told.recv_timeout(PATIENCE).unwrap();
+        std::thread::sleep(Duration::from_micros(100 * round));
+        fiber.cancel();
+        assert!(fiber.join().unwrap_err().is::<bast::Cancelled>());
+    }
+    until("all are gone", || {
+        !children().iter().any(|(pid, _)| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.windows(5).any(|part| part == b"98765")
+        })
+    });
+}
+
+/// The children of this process, with their states.
+pub(crate) fn children() -> Vec<(u32, char)> {
+    let me = std::process::id();
+    let numbers = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let mut fields = stat.rsplit(") ").next()?.split(' ');
+        let state = fields.next()?.chars().next()?;
+        (fields.next()?.parse() == Ok(me)).then_some((pid, state))
+    });
+    numbers.collect()
 }

@@ -82,6 +82,7 @@ pub(crate) mod on_std {
     };
     pub(crate) use std::os::unix::fs as os_fs;
     pub(crate) use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    pub(crate) use std::os::unix::process::CommandExt;
     pub(crate) use std::process::{Child, Command, Stdio};
     pub(crate) use std::sync::mpsc;
     pub(crate) use std::sync::{
@@ -123,6 +124,7 @@ pub(crate) mod on_bast {
     };
     pub(crate) use bast::os::unix::fs as os_fs;
     pub(crate) use bast::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    pub(crate) use bast::os::unix::process::CommandExt;
     pub(crate) use bast::process::{Child, Command, Stdio};
     pub(crate) use bast::sync::mpsc;
     pub(crate) use bast::sync::{

@@ -1,11 +1,15 @@
 //! Pools of resources.
 
 use std::collections::HashSet;
+use std::io::{self, BufRead, BufReader, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use bast::process::{ChildStdout, Command, Stdio};
 use bast::sync::{Pool, PoolError};
+
+use crate::harness::needs_kernel;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -186,6 +190,95 @@ fn too_many_waiters_are_refused() {
         drop(member);
     });
     assert!(pool.get().is_ok());
+}
+
+#[test]
+fn who_has_left_is_not_counted() {
+    // A waiter that is cancelled on another worker, and a member that comes back at that moment: if it is not handed to
+    // that waiter, the waiter has left, and there is room for another one.
+    let (_, pool) = counted(1);
+    let pool = Arc::new(pool.max_waiters(1));
+    for _ in 0..2000 {
+        let member = pool.get().unwrap();
+        let waiter = bast::spawn({
+            let pool = pool.clone();
+            move || pool.get().map(drop).unwrap()
+        });
+        until("waiting", || pool.status().waiting == 1);
+        waiter.cancel();
+        drop(member);
+        let again = pool.get().expect("the waiter has left or was served");
+        let next = bast::timeout(Duration::ZERO, || pool.get().map(drop));
+        assert!(next.is_err(), "{next:?}");
+        drop(again);
+        let _ = waiter.join();
+    }
+}
+
+/// A child that answers each line with itself.
+struct Echo {
+    child: bast::process::Child,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Echo {
+    fn start() -> io::Result<Echo> {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
+        Ok(Echo { child, answers })
+    }
+
+    fn ask(&mut self, question: &str) -> io::Result<String> {
+        writeln!(self.child.stdin.as_mut().expect("a pipe"), "{question}")?;
+        let mut answer = String::new();
+        match self.answers.read_line(&mut answer)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(answer),
+        }
+    }
+}
+
+#[test]
+fn daemons_that_die_are_replaced() {
+    needs_kernel!();
+    let made = Arc::new(AtomicUsize::new(0));
+    let count = made.clone();
+    let pool = Pool::new(4, move || {
+        count.fetch_add(1, SeqCst);
+        Echo::start()
+    })
+    .validate(|echo| matches!(echo.child.try_wait(), Ok(None)));
+    let killed = AtomicUsize::new(0);
+    bast::scope(|s| {
+        for fiber in 0..16 {
+            let (pool, killed) = (&pool, &killed);
+            s.spawn(move || {
+                for n in 0..50 {
+                    let mut echo = pool.get().unwrap();
+                    if n == 25 && fiber % 2 == 0 {
+                        echo.child.kill().unwrap();
+                        echo.child.wait().unwrap();
+                        killed.fetch_add(1, SeqCst);
+                        continue;
+                    }
+                    let question = format!("{fiber} {n}");
+                    assert_eq!(echo.ask(&question).unwrap().trim_end(), question);
+                }
+            });
+        }
+    });
+    let status = pool.status();
+    assert_eq!((killed.load(SeqCst), status.waiting, status.idle), (8, 0, status.members));
+    assert!(made.load(SeqCst) <= 4 + 8);
+    // One that dies unseen costs one answer: its user says so.
+    let mut echo = pool.get().unwrap();
+    echo.child.kill().unwrap();
+    while echo.ask("there?").is_ok() {}
+    echo.fail();
+    drop(echo);
+    assert_eq!(pool.with(|echo| echo.ask("there?")).unwrap().unwrap(), "there?\n");
 }
 
 #[test]

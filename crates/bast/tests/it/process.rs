@@ -244,3 +244,77 @@ fn a_std_listener_is_what_the_tests_above_think() {
     }
     println!("tried {refused}");
 }
+
+#[test]
+fn starting_children_with_few_descriptors() {
+    needs_kernel!();
+    if is_child() {
+        return few_descriptors();
+    }
+    let child = child("process::starting_children_with_few_descriptors", "ulimit -n 64;");
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("started without a pidfd"), "{text}");
+}
+
+fn few_descriptors() {
+    use bast::process::{Command, Stdio};
+
+    // Whoever is to run is started before the descriptors are gone. The directory of processes is read with one left.
+    bast::spawn(|| Command::new("true").status().unwrap()).join().unwrap();
+    let mut without = 0;
+    for left in 0..12 {
+        bast::spawn(move || {
+            let mut all: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+            all.truncate(all.len() - left);
+            let mut command = Command::new("sleep");
+            command.arg("3600").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+            let started = match command.spawn() {
+                Err(error) => {
+                    assert!(matches!(error.raw_os_error(), Some(23 | 24)), "{error}");
+                    0
+                }
+                Ok(mut child) => {
+                    // The rest is taken, so that there is none for a pidfd; then waiting can be given up, and works.
+                    all.extend(std::iter::from_fn(|| File::open("/dev/null").ok()));
+                    assert!(bast::timeout(Duration::from_millis(5), || child.wait()).is_err());
+                    child.kill().unwrap();
+                    assert_eq!(child.wait().unwrap().signal(), Some(9));
+                    1
+                }
+            };
+            drop(all);
+            started
+        })
+        .join()
+        .map(|started| without += started)
+        .unwrap();
+    }
+    let end = Instant::now() + Duration::from_secs(20);
+    while !crate::children_only::children().is_empty() {
+        assert!(Instant::now() < end, "left: {:?}", crate::children_only::children());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(without > 0);
+    println!("started without a pidfd: {without} times");
+}
+
+#[test]
+fn a_process_becomes_another_program() {
+    use bast::os::unix::process::CommandExt;
+
+    needs_kernel!();
+    if is_child() {
+        let fiber = bast::spawn(|| {
+            let error = bast::process::Command::new("/bast-no-such-program").exec();
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+            bast::process::Command::new("echo").arg("replaced").exec()
+        });
+        panic!("{:?}", fiber.join());
+    }
+    let output =
+        child("process::a_process_becomes_another_program", "").wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.ends_with("replaced\n"), "{text}");
+}

@@ -5,5 +5,5 @@ mod nested;
 mod par;
 mod race;
 mod storm;
-mod support;
+pub(crate) mod support;
 mod token;

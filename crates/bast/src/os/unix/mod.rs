@@ -33,6 +33,7 @@ use crate::net::{TcpListener, TcpStream, UdpSocket};
 pub mod fs;
 pub(crate) mod known;
 pub mod net;
+pub mod process;
 
 /// Same as [`std::os::unix::io`].
 pub mod io {
@@ -274,6 +275,12 @@ pipe_ends!(
     crate::process::ChildStdout,
     crate::process::ChildStderr
 );
+
+impl From<File> for std::process::Stdio {
+    fn from(file: File) -> std::process::Stdio {
+        std::fs::File::from(file).into()
+    }
+}
 
 impl From<File> for std::fs::File {
     fn from(file: File) -> std::fs::File {
