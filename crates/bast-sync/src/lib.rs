@@ -59,6 +59,8 @@ mod poison;
 #[allow(unsafe_code)]
 mod pool;
 #[allow(unsafe_code)]
+mod reentrant;
+#[allow(unsafe_code)]
 mod rwlock;
 #[allow(unsafe_code)]
 pub mod select;
@@ -88,6 +90,7 @@ pub use par::{
     for_each_concurrent, join, join_all, par_map, par_map_unordered, race, race_ok, try_join_all,
 };
 pub use pool::{Pool, PoolError, PoolStatus, Pooled};
+pub use reentrant::{ReentrantLock, ReentrantLockGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{
     AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,

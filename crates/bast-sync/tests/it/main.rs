@@ -10,6 +10,7 @@ mod mixed;
 mod mutex;
 mod once;
 mod poison;
+mod reentrant;
 mod rwlock;
 mod semaphore;
 mod support;
