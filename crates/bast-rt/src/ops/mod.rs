@@ -17,6 +17,7 @@
 //! ```
 
 mod file;
+mod foreign;
 mod message;
 mod options;
 mod socket;
@@ -39,6 +40,7 @@ pub use file::{
     close, fsync, open, read, read_vectored, sendfile, splice, stat, stat_path, write,
     write_vectored,
 };
+pub use foreign::{read_foreign, write_foreign};
 pub use message::{recv_from, recv_with_fds, send_to, send_with_fds};
 pub use options::{
     flag, linger, option, set_flag, set_linger, set_option, set_time, take_error, time,
