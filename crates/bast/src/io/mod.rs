@@ -1,13 +1,15 @@
 //! The names of [`std::io`]: its traits are bast's traits, so any code that reads and writes works
 //! with a fiber's streams.
-//!
-//! # Differences from std
-//! `stdin`, `stdout` and `stderr` are not here: reading a terminal blocks the worker. Read it in
-//! [`blocking`](crate::blocking), or on a plain thread.
 
 pub(crate) mod pipe;
+mod stdio;
 
 pub use pipe::{PipeReader, PipeWriter, pipe};
+#[doc(hidden)]
+pub use stdio::{_eprint, _print};
+pub use stdio::{
+    IsTerminal, Stderr, StderrLock, Stdin, StdinLock, Stdout, StdoutLock, stderr, stdin, stdout,
+};
 
 #[doc(no_inline)]
 pub use std::io::{
