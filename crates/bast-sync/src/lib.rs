@@ -15,6 +15,9 @@ mod breaker;
 pub mod broadcast;
 #[allow(unsafe_code)]
 mod channel;
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod combine;
 mod condvar;
 #[cfg(not(loom))]
 #[allow(unsafe_code)]
@@ -76,6 +79,8 @@ mod wait_group;
 pub mod watch;
 
 pub use barrier::{Barrier, BarrierWaitResult};
+#[cfg(not(loom))]
+pub use combine::{Combiner, Failure, Sink};
 pub use condvar::{Condvar, WaitTimeoutResult};
 #[cfg(not(loom))]
 pub use group::{Group, GroupJoinHandle, group};

@@ -4,6 +4,7 @@
 
 mod cells;
 mod channels;
+mod combine;
 mod condvar;
 mod groups;
 mod mixed;

@@ -2,9 +2,11 @@
 //! with a fiber's streams.
 
 pub(crate) mod pipe;
+mod record_writer;
 mod stdio;
 
 pub use pipe::{PipeReader, PipeWriter, pipe};
+pub use record_writer::{CancelSafe, RecordWriter};
 #[doc(hidden)]
 pub use stdio::{_eprint, _print};
 pub use stdio::{
