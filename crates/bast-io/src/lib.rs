@@ -20,6 +20,7 @@ mod interrupt;
 mod list;
 #[allow(unsafe_code)]
 pub mod msg;
+#[allow(unsafe_code)]
 mod nature;
 pub mod op;
 pub mod open;
