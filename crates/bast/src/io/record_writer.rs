@@ -126,11 +126,11 @@ impl<W: CancelSafe> RecordWriter<W> {
 }
 
 impl RecordWriter<File> {
-    /// Around a file that nobody else writes to: half a record is cut off again, at its end.
+    /// Around a file that is written at its end, and by nobody else: half a record is cut off again.
     #[must_use]
     pub fn truncating(file: File) -> RecordWriter<File> {
         RecordWriter::new(file).undo(|file, count| {
-            let start = file.stream_position()? - count as u64;
+            let start = file.metadata()?.len() - count as u64;
             file.set_len(start)?;
             file.seek(io::SeekFrom::Start(start)).map(drop)
         })

@@ -18,6 +18,7 @@ mod ops;
 mod os;
 mod pool;
 mod process;
+mod records;
 mod signals;
 mod stopping;
 mod sync_mpsc;
