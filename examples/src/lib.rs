@@ -4,6 +4,7 @@
 //! * [`options`]: the flags of the servers, and the runtime made of them.
 //! * [`server`]: accepting, counting, and stopping on Ctrl-C.
 //! * [`limits`]: more descriptors.
+//! * [`tail`](mod@tail): the end of files, and what is added to it.
 
 pub mod chunked;
 pub mod http;
@@ -11,3 +12,4 @@ pub mod http;
 pub mod limits;
 pub mod options;
 pub mod server;
+pub mod tail;

@@ -8,3 +8,4 @@ mod limits;
 mod process;
 mod sleepers;
 mod stuck;
+mod tail;
