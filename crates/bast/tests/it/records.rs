@@ -210,9 +210,11 @@ fn to_something_that_gets_full() {
                 let full = error.kind() == ErrorKind::StorageFull;
                 assert!(full || error.to_string().contains("open a new sink"), "{error}");
             });
-            assert_eq!(log.with(|_| ()).is_err(), !undoes);
+            let torn = log.with(|_| ()).is_err();
             let sink = Arc::into_inner(log).unwrap().into_inner();
             assert!(sink.bytes.len() > 250_000);
+            // By chance it is full at the end of a record.
+            assert_eq!(torn, !undoes && !sink.bytes.ends_with(b"\n"));
             check(&sink.bytes, &acknowledged, !undoes);
         }
     });
