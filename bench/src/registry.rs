@@ -105,6 +105,9 @@ const FILE_READ: &[&str] =
 const SMALL_FILES: &[&str] =
     &["bast-uring", "bast-epoll", "tokio-current", "tokio-multi", "threads"];
 const SMALL_FILES_2: &[&str] = &["bast-uring", "bast-epoll", "tokio-multi", "threads"];
+const SINK: &[&str] =
+    &["bast", "bast-mutex", "tokio-current", "tokio-multi", "threads", "threads-each"];
+const SINK_2: &[&str] = &["bast", "bast-mutex", "tokio-multi", "threads", "threads-each"];
 const TIMER: &[&str] =
     &["bast-uring", "bast-epoll", "tokio-current", "tokio-multi", "may", "go", "threads"];
 const FILES: &[&str] = &["bast-uring", "bast-epoll", "nginx", "go", "axum"];
@@ -215,6 +218,18 @@ pub(crate) const BENCHES: &[Bench] = &[
             both("unbounded-4p@2", UNBOUNDED_2),
             both("bounded-4p@2", BOUNDED_2),
             both("mpmc@2", MPMC),
+        ],
+    },
+    Bench {
+        name: "sink",
+        about: "200 tasks write records of 100 bytes to one file or pipe, each record whole: ns per record",
+        kind: Kind::Micro,
+        units: &[units::NS],
+        params: &[
+            both("file", SINK),
+            both("pipe", SINK),
+            both("file@2", SINK_2),
+            both("pipe@2", SINK_2),
         ],
     },
     Bench {

@@ -10,12 +10,11 @@
 //!   semaphore, a token; and any stream.
 //! * [`https`], [`chat`], [`crawl`]: the programs of these names.
 //! * [`run_all`]: many commands, a few at a time.
+//! * [`tail`](mod@tail): the end of files, and what is added to it.
 
 pub mod accept;
-
 pub mod chat;
 pub mod chunked;
-
 pub mod crawl;
 pub mod head;
 pub mod http;
@@ -27,5 +26,6 @@ pub mod options;
 pub mod proxy;
 pub mod run_all;
 pub mod server;
+pub mod tail;
 #[allow(unsafe_code)]
 pub mod tcp;

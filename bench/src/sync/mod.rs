@@ -7,6 +7,7 @@
 //! select.rs     a receive from one channel and from either of two         select
 //! interrupt.rs  timeouts and cancellation of bast                         timeout, cancel
 //! awaiting.rs  fibers that wait for futures                                await
+//! sink.rs       whole records of many tasks to one file or pipe             sink
 //! tokio.rs      the same with `async`: locks, timeout, cancel
 //! flow.rs       the same with `async`: channels and select
 //! ```
@@ -21,6 +22,7 @@ mod flow;
 mod host;
 mod interrupt;
 mod select;
+mod sink;
 mod tokio;
 
 use crate::micro::{Job, Values, ns};
@@ -37,12 +39,14 @@ const LOCKS: u64 = 200_000;
 
 /// Whether this module has the benchmark.
 pub(crate) fn has(job: &Job) -> bool {
-    let names = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel", "await"];
+    let names =
+        ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel", "await", "sink"];
     names.contains(&job.bench.as_str()) || (job.bench == "ping-pong" && job.param == "oneshot")
 }
 
 pub(crate) fn run(subject: &str, job: &Job) -> Result<Values, String> {
     let figure = match (subject, job.bench.as_str()) {
+        (_, "sink") => sink::run(subject, job),
         ("tokio-current" | "tokio-multi" | "flume-tokio", "channel" | "select" | "ping-pong") => {
             flow::run(subject, job)
         }

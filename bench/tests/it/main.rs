@@ -81,7 +81,7 @@ fn each_subject_of_the_waiting_benchmarks_gives_a_figure() {
         };
         let mut words = line.split_whitespace();
         let param = words.next().unwrap_or("");
-        let waits = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel"];
+        let waits = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel", "sink"];
         if param == "units:" || !(waits.contains(&name) || param == "oneshot") {
             continue;
         }
@@ -110,7 +110,7 @@ fn list_and_help_explain() {
     let list = text(&bench(&["list"]).stdout);
     let first =
         ["yield", "spawn-join", "ping-pong", "sleepers", "timer-delay", "children", "echo", "pong"];
-    let waits = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel"];
+    let waits = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel", "sink"];
     for name in first.into_iter().chain(waits) {
         assert!(list.contains(&format!("{name}: ")), "{list}");
     }

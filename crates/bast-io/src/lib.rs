@@ -17,6 +17,8 @@ pub mod conduit;
 #[allow(unsafe_code)]
 pub mod driver;
 #[allow(unsafe_code)]
+pub mod foreign;
+#[allow(unsafe_code)]
 pub mod handle;
 #[allow(unsafe_code)]
 mod interrupt;
@@ -24,6 +26,7 @@ mod interrupt;
 mod list;
 #[allow(unsafe_code)]
 pub mod msg;
+#[allow(unsafe_code)]
 mod nature;
 pub mod op;
 pub mod open;

@@ -33,6 +33,8 @@ pub struct Record {
     pub(crate) queued: bool,
     /// On the pool: where it goes when it has been executed.
     pub(crate) home: *const Remote,
+    /// In the ring: where the file stood before a write at its own position.
+    pub(crate) place: i64,
     _pinned: std::marker::PhantomPinned,
 }
 
@@ -49,6 +51,7 @@ impl Record {
             stage: 0,
             queued: false,
             home: std::ptr::null(),
+            place: 0,
             _pinned: std::marker::PhantomPinned,
         }
     }

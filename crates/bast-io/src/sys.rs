@@ -96,6 +96,20 @@ pub(crate) fn set_nonblocking(fd: i32, on: bool) -> Outcome {
     retry(|| unsafe { libc::ioctl(fd, libc::FIONBIO, &raw mut on) } as isize)
 }
 
+/// Where an open file stands; negative for what has no position.
+pub(crate) fn position(fd: i32) -> i64 {
+    // SAFETY: no memory is involved.
+    unsafe { libc::lseek64(fd, 0, libc::SEEK_CUR) }
+}
+
+/// Moves an open file by `n`, if it still stands at `place`.
+pub(crate) fn catch_up(fd: i32, place: i64, n: i64) {
+    if place >= 0 && position(fd) == place {
+        // SAFETY: no memory is involved. It fails only for what has no position.
+        unsafe { libc::lseek64(fd, place + n, libc::SEEK_SET) };
+    }
+}
+
 /// Closes a kernel descriptor. Not repeated when interrupted: Linux has closed it even so.
 pub(crate) fn close(fd: i32) -> Outcome {
     // SAFETY: no memory is involved; the caller owns the descriptor.

@@ -107,6 +107,12 @@ impl<const ALL: usize> Gate<ALL> {
         self.free.load(Relaxed)
     }
 
+    /// Whether the caller has all of the units. (A thread that is about to end has no name of its own: no.)
+    pub(crate) fn is_mine(&self) -> bool {
+        let id = shim::identity().0;
+        id != u64::MAX && self.holder.load(Relaxed) == id
+    }
+
     /// Takes units if there are enough and it is not another's turn. `None`: closed.
     #[inline]
     pub(crate) fn try_take(&self, units: usize) -> Option<bool> {

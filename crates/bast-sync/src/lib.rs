@@ -15,6 +15,9 @@ mod breaker;
 pub mod broadcast;
 #[allow(unsafe_code)]
 mod channel;
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod combine;
 mod condvar;
 #[cfg(not(loom))]
 #[allow(unsafe_code)]
@@ -59,6 +62,8 @@ mod poison;
 #[allow(unsafe_code)]
 mod pool;
 #[allow(unsafe_code)]
+mod reentrant;
+#[allow(unsafe_code)]
 mod rwlock;
 #[allow(unsafe_code)]
 pub mod select;
@@ -76,6 +81,8 @@ mod wait_group;
 pub mod watch;
 
 pub use barrier::{Barrier, BarrierWaitResult};
+#[cfg(not(loom))]
+pub use combine::{Combiner, Failure, Sink};
 pub use condvar::{Condvar, WaitTimeoutResult};
 #[cfg(not(loom))]
 pub use group::{Group, GroupJoinHandle, group};
@@ -90,6 +97,7 @@ pub use par::{
     for_each_concurrent, join, join_all, par_map, par_map_unordered, race, race_ok, try_join_all,
 };
 pub use pool::{Pool, PoolError, PoolStatus, Pooled};
+pub use reentrant::{ReentrantLock, ReentrantLockGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{
     AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,

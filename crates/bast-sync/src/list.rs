@@ -209,6 +209,26 @@ impl List {
         true
     }
 
+    /// Moves the first node to another list under the same lock, if it is `wanted`, which gets its slot.
+    #[cfg(not(loom))]
+    pub(crate) fn move_first(
+        &mut self,
+        to: &mut List,
+        wanted: impl FnOnce(*mut ()) -> bool,
+    ) -> bool {
+        // SAFETY: linked nodes are there.
+        let Some(node) = (unsafe { self.first.as_ref() }) else { return false };
+        let wanted = wanted(node.slot);
+        if wanted {
+            // SAFETY: linked here; and as its owner keeps to the rules it may be linked elsewhere.
+            unsafe {
+                self.remove(node);
+                to.push(node);
+            }
+        }
+        wanted
+    }
+
     /// Takes the first node out and returns whose it is, for those who are in a list to be told something and
     /// not to be given anything. Its ticket stays open.
     #[cfg(not(loom))]

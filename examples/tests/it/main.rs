@@ -15,3 +15,4 @@ mod proxy;
 mod run_all;
 mod sleepers;
 mod stuck;
+mod tail;

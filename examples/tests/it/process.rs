@@ -146,7 +146,7 @@ impl Drop for Server {
 }
 
 /// Reads a pipe in a thread, so that its writer is never held up.
-fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {

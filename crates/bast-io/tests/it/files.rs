@@ -249,7 +249,7 @@ mod with_a_kernel {
     use super::*;
     use crate::cancel::pipe_ends;
 
-    on_real_drivers!(splice, splice_waits);
+    on_real_drivers!(splice, splice_waits, a_short_write_moves_the_file);
 
     fn splice(rig: &mut Rig) {
         let temp = Temp::new(rig, "splice");
@@ -274,6 +274,28 @@ mod with_a_kernel {
         };
         assert_eq!(rig.run(op).0, 4);
         assert_eq!(rig.recv_exact(&b, 4), b"3456");
+    }
+
+    fn a_short_write_moves_the_file(rig: &mut Rig) {
+        // As on a disk that gets full, without a disk: memory that must not grow.
+        const SIZE: usize = 3 * 4096;
+        // SAFETY: a NUL-terminated name; the descriptor is new, and nobody else's.
+        let file = unsafe {
+            let fd = libc::memfd_create(c"short".as_ptr(), libc::MFD_ALLOW_SEALING);
+            assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+            Handle::from_raw(fd, Kind::File)
+        };
+        write_all(rig, &file, &[0; SIZE], None);
+        // SAFETY: no memory is involved.
+        unsafe {
+            let fd = file.as_ref().raw();
+            assert_eq!(libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_GROW), 0);
+            assert_eq!(libc::lseek(fd, 4096, libc::SEEK_SET), 4096);
+        }
+        let ticket = rig.start_write(file.as_ref(), &[1; SIZE], None);
+        assert_eq!(rig.wait(ticket).0, 8192);
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::lseek(file.as_ref().raw(), 0, libc::SEEK_CUR) }, 3 * 4096);
     }
 
     fn splice_waits(rig: &mut Rig) {

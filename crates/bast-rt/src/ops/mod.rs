@@ -18,6 +18,7 @@
 
 mod batch;
 mod file;
+mod foreign;
 mod message;
 mod options;
 mod socket;
@@ -41,6 +42,7 @@ pub use file::{
     close, fsync, open, open_beneath, read, read_cached, read_vectored, sendfile, splice, stat,
     stat_cached, stat_path, write, write_vectored,
 };
+pub use foreign::{read_foreign, write_foreign};
 pub use message::{recv_from, recv_with_fds, send_to, send_with_fds};
 pub use options::{
     flag, is_unknown_option, linger, option, set_flag, set_linger, set_option, set_time,

@@ -4,12 +4,14 @@
 
 mod cells;
 mod channels;
+mod combine;
 mod condvar;
 mod groups;
 mod mixed;
 mod mutex;
 mod once;
 mod poison;
+mod reentrant;
 mod rwlock;
 mod semaphore;
 mod streams;

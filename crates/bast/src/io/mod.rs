@@ -1,18 +1,22 @@
 //! The names of [`std::io`]: its traits are bast's traits, so any code that reads and writes works
 //! with a fiber's streams.
-//!
-//! # Differences from std
-//! `stdin`, `stdout` and `stderr` are not here: reading a terminal blocks the worker. Read it in
-//! [`blocking`](crate::blocking), or on a plain thread.
 
 mod copy;
 pub(crate) mod pipe;
+mod record_writer;
 mod sendfile;
+mod stdio;
 
 pub use copy::copy;
 pub(crate) use copy::{copy_files, ends};
 pub use pipe::{PipeReader, PipeWriter, pipe};
+pub use record_writer::{CancelSafe, RecordWriter};
 pub use sendfile::{PartlySent, Socket, send_file, send_file_with_head};
+#[doc(hidden)]
+pub use stdio::{_eprint, _print};
+pub use stdio::{
+    IsTerminal, Stderr, StderrLock, Stdin, StdinLock, Stdout, StdoutLock, stderr, stdin, stdout,
+};
 
 #[doc(no_inline)]
 pub use std::io::{

@@ -26,6 +26,7 @@ mod per_worker;
 mod pool;
 mod ported;
 mod process;
+mod records;
 #[cfg(target_os = "linux")]
 mod sendfile;
 mod signals;

@@ -32,6 +32,9 @@ impl Uring {
             let op = &(*record.as_ptr()).op;
             match sqe::entry(&self.ring, op) {
                 Some(entry) => {
+                    if let Some((fd, _)) = op.moves_position() {
+                        (*record.as_ptr()).place = sys::position(fd);
+                    }
                     self.push(record, stage::RING, entry);
                     None
                 }
@@ -187,7 +190,17 @@ impl Uring {
                 stage::RING if result == -libc::EINTR => self.enlist(record),
                 stage::RING if again && matches!(op, Op::Splice { .. }) => self.advance(record),
                 stage::RING if again => self.stand_in(record),
-                stage::RING => Some(self.result(op, result, flags)),
+                stage::RING => {
+                    // The kernel tries to complete a short write; if that fails it says what was written
+                    // before, but leaves the file's position behind.
+                    if let Some((fd, len)) = op.moves_position()
+                        && result > 0
+                        && (result as usize) < len
+                    {
+                        sys::catch_up(fd, (*record.as_ptr()).place, result.into());
+                    }
+                    Some(self.result(op, result, flags))
+                }
                 _ if result < 0 => Some(Outcome(result)),
                 _ if stage & stage::CANCEL != 0 => Some(Outcome::CANCELLED),
                 _ => self.perform(record),

@@ -282,15 +282,46 @@ impl From<File> for std::process::Stdio {
     }
 }
 
+/// The standard streams: std's descriptors.
+macro_rules! standard_streams {
+    ($($t:ident, $lock:ident, $std:ident;)*) => {$(
+        impl AsFd for crate::io::$t {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                // SAFETY: as std does: it is taken to be open as long as the program runs.
+                unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+            }
+        }
+
+        impl AsRawFd for crate::io::$t {
+            fn as_raw_fd(&self) -> RawFd {
+                std::io::$std().as_raw_fd()
+            }
+        }
+
+        impl AsFd for crate::io::$lock<'_> {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                // SAFETY: as above.
+                unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+            }
+        }
+
+        impl AsRawFd for crate::io::$lock<'_> {
+            fn as_raw_fd(&self) -> RawFd {
+                std::io::$std().as_raw_fd()
+            }
+        }
+    )*};
+}
+
+standard_streams! {
+    Stdin, StdinLock, stdin;
+    Stdout, StdoutLock, stdout;
+    Stderr, StderrLock, stderr;
+}
+
 impl From<File> for std::fs::File {
     fn from(file: File) -> std::fs::File {
         owned(file.into_handle()).into()
-    }
-}
-
-impl From<File> for std::process::Stdio {
-    fn from(file: File) -> std::process::Stdio {
-        std::fs::File::from(file).into()
     }
 }
 
