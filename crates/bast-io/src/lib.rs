@@ -47,7 +47,7 @@ pub use handle::{Handle, HandleRef, Kind};
 pub use op::{Half, Interest, Op, SockOpt};
 pub use open::OpenHow;
 pub use outcome::Outcome;
-pub use pool::{Pool, PoolStats};
+pub use pool::{Bounds, Pool, PoolStats};
 pub use record::{Done, Record};
 pub use stat::Stat;
 pub use sys::prefetch;

@@ -68,7 +68,7 @@ mod worker;
 
 pub use bast_coro::StackError;
 pub use bast_io::DriverKind;
-pub use blocking::{run_blocking, run_blocking_interruptible};
+pub use blocking::{BlockingError, run_blocking, run_blocking_interruptible, try_run_blocking};
 pub use cancel::{Cancelled, mask, stop_requested};
 pub use config::StackGuards;
 pub use inspect::{

@@ -41,7 +41,7 @@ pub(crate) fn id_block() -> Range<u64> {
 }
 
 /// Sets up a [`Runtime`]. What is not set comes from the environment (`BAST_WORKERS`, `BAST_DRIVER`,
-/// `BAST_STACK`, `BAST_WATCHDOG`), else from the machine.
+/// `BAST_STACK`, `BAST_BLOCKING_THREADS`, `BAST_BLOCKING_QUEUE`, `BAST_WATCHDOG`), else from the machine.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct RuntimeBuilder {
@@ -75,9 +75,29 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The most threads that the pool for blocking calls may have. Default 512.
+    /// The most threads that the pool for blocking calls may have. Default 512. What comes when all have
+    /// work waits for one, first in, first out.
     pub fn blocking_threads(mut self, threads: usize) -> Self {
-        self.settings.blocking_threads = Some(threads);
+        self.settings.blocking.threads = Some(threads);
+        self
+    }
+
+    /// How many of the pool's threads stay once they have been started. Default 0.
+    pub fn blocking_min_threads(mut self, threads: usize) -> Self {
+        self.settings.blocking.min_threads = Some(threads);
+        self
+    }
+
+    /// How long the pool's other threads wait for work before they end. Default 10 s.
+    pub fn blocking_keep_alive(mut self, idle: Duration) -> Self {
+        self.settings.blocking.idle_for = Some(idle);
+        self
+    }
+
+    /// How many calls may wait for a thread of the pool before [`try_blocking`](crate::try_run_blocking)
+    /// refuses another one. Default 10,000; 0: none that would have to wait. Nothing else is ever refused.
+    pub fn blocking_queue(mut self, calls: usize) -> Self {
+        self.settings.blocking.queue = Some(calls);
         self
     }
 
@@ -148,7 +168,7 @@ impl Runtime {
         }
         let queues: Vec<_> = (0..settings.workers).map(|_| deque::Worker::new_fifo()).collect();
         let stealers = queues.iter().map(deque::Worker::stealer).collect();
-        let pool = Arc::new(Pool::new(settings.blocking_threads));
+        let pool = Arc::new(Pool::with_bounds(settings.blocking));
         let shared = Arc::new(Shared::new(stealers, Arc::clone(&pool)));
         let ended = Arc::new(Ended::default());
         let (report, reports) = mpsc::channel();

@@ -14,10 +14,10 @@ pub mod sync;
 pub mod time;
 
 pub use fiber::{
-    Builder, Cancelled, Elapsed, Fiber, FiberId, JoinHandle, Scope, ScopedJoinHandle,
-    available_parallelism, blocking, blocking_interruptible, current, deadline, mask, park,
-    park_timeout, scope, sleep, sleep_until, spawn, spawn_local, stop_requested, timeout,
-    yield_now,
+    BlockingError, Builder, Cancelled, Elapsed, Fiber, FiberId, JoinHandle, Scope,
+    ScopedJoinHandle, available_parallelism, blocking, blocking_interruptible, current, deadline,
+    mask, park, park_timeout, scope, sleep, sleep_until, spawn, spawn_local, stop_requested,
+    timeout, try_blocking, yield_now,
 };
 
 pub use group::{CancelToken, for_each_concurrent, group, join_all, par_map, race};

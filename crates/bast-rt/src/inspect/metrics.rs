@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use super::runtimes;
 use crate::shared::Shared;
@@ -35,6 +36,18 @@ pub struct RuntimeMetrics {
     pub blocking_idle: usize,
     /// Calls that no thread has begun with.
     pub blocking_queued: usize,
+    /// The most of the pool's threads that were at work at once.
+    pub blocking_busy_most: usize,
+    /// The most calls that were queued at once.
+    pub blocking_queued_most: usize,
+    /// Calls that a thread has begun with.
+    pub blocking_calls: u64,
+    /// Calls that came when every thread had work, and no more were allowed or to be had.
+    pub blocking_waits: u64,
+    /// The time that all calls together have been queued.
+    pub blocking_waited: Duration,
+    /// Calls that were refused, as the queue was full.
+    pub blocking_refused: u64,
 }
 
 /// The figures of one worker. Counts are since its start.
@@ -129,6 +142,12 @@ pub(crate) fn of(runtime: &Shared) -> RuntimeMetrics {
         blocking_threads: pool.threads,
         blocking_idle: pool.idle,
         blocking_queued: pool.queued,
+        blocking_busy_most: pool.busy_most,
+        blocking_queued_most: pool.queued_most,
+        blocking_calls: pool.calls,
+        blocking_waits: pool.waits,
+        blocking_waited: pool.waited,
+        blocking_refused: pool.refused,
     }
 }
 
@@ -142,13 +161,20 @@ impl fmt::Display for RuntimeMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "runtime {}: {} spawned, {} ended; blocking pool: {} threads, {} idle, {} calls queued",
+            "runtime {}: {} spawned, {} ended; blocking pool: {} threads, {} idle, {} calls queued; \
+             at most {} busy, {} queued; {} calls, {} waited for a thread, {:.1?} queued, {} refused",
             self.runtime,
             self.spawned,
             self.ended,
             self.blocking_threads,
             self.blocking_idle,
-            self.blocking_queued
+            self.blocking_queued,
+            self.blocking_busy_most,
+            self.blocking_queued_most,
+            self.blocking_calls,
+            self.blocking_waits,
+            self.blocking_waited,
+            self.blocking_refused
         )?;
         type Row = (&'static str, fn(&WorkerMetrics) -> u64);
         const ROWS: &[Row] = &[

@@ -5,6 +5,7 @@
 mod canaries;
 mod harness;
 
+mod blocking;
 mod children;
 mod children_only;
 mod fibers;
