@@ -9,6 +9,7 @@
 
 #[allow(unsafe_code)]
 mod blocking;
+mod bound;
 #[allow(unsafe_code)]
 mod cancel;
 mod config;

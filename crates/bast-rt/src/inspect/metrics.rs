@@ -25,6 +25,8 @@ pub struct RuntimeMetrics {
     pub runtime: u64,
     /// One entry for each worker.
     pub workers: Vec<WorkerMetrics>,
+    /// One entry for each thread that is [bound](crate::Builder::bound) to a fiber now.
+    pub bound: Vec<WorkerMetrics>,
     /// Fibers spawned, by fibers of this runtime and from outside. Up to date as of each worker's last look at
     /// its driver.
     pub spawned: u64,
@@ -102,43 +104,29 @@ pub struct WorkerMetrics {
 /// ```
 #[must_use]
 pub fn metrics() -> Metrics {
-    Metrics { runtimes: runtimes().iter().map(|runtime| of(runtime)).collect() }
+    Metrics {
+        runtimes: runtimes()
+            .iter()
+            .filter(|runtime| runtime.home.is_none())
+            .map(|it| of(it))
+            .collect(),
+    }
 }
 
 /// The figures of one.
 pub(crate) fn of(runtime: &Shared) -> RuntimeMetrics {
     let pool = runtime.pool.stats();
-    let mut spawned = runtime.spawned_outside();
-    let workers = runtime.posts.iter().enumerate().map(|(index, post)| {
-        let board = &post.board;
-        spawned += board.spawned.get();
-        WorkerMetrics {
-            asleep: board.asleep.load(Relaxed),
-            polls: board.polls.get(),
-            resumes: board.resumes.get(),
-            steals: board.steals.get(),
-            remote_wakes: board.remote_wakes.get(),
-            timers: board.timers.get(),
-            submitted: board.submitted.get(),
-            completed_inline: board.inline.get(),
-            started: board.started.get(),
-            ended: board.ended.get(),
-            live: runtime.loads[index].live.load(Relaxed),
-            ready: board.ready.get() as usize,
-            fresh: runtime.fresh_of(index),
-            mail: runtime.loads[index].mailed.load(Relaxed),
-            stacks_used: board.stacks_live.get() as usize,
-            stacks_cached: board.stacks_free.get() as usize,
-            stacks_hot: board.stacks_hot.get() as usize,
-            stack_bytes: board.stack_bytes.get() as usize,
-        }
-    });
-    let workers: Vec<WorkerMetrics> = workers.collect();
+    let list = runtime.bound.list();
+    let all = || list.iter().map(AsRef::as_ref).chain([runtime]).flat_map(|shared| &shared.posts);
+    let (spawned, ended) = runtime.bound.past();
     RuntimeMetrics {
         runtime: runtime.number,
-        spawned,
-        ended: workers.iter().map(|worker| worker.ended).sum(),
-        workers,
+        spawned: spawned
+            + runtime.spawned_outside()
+            + all().map(|post| post.board.spawned.get()).sum::<u64>(),
+        ended: ended + all().map(|post| post.board.ended.get()).sum::<u64>(),
+        workers: (0..runtime.posts.len()).map(|index| worker(runtime, index)).collect(),
+        bound: list.iter().map(|bound| worker(bound, 0)).collect(),
         blocking_threads: pool.threads,
         blocking_idle: pool.idle,
         blocking_queued: pool.queued,
@@ -148,6 +136,30 @@ pub(crate) fn of(runtime: &Shared) -> RuntimeMetrics {
         blocking_waits: pool.waits,
         blocking_waited: pool.waited,
         blocking_refused: pool.refused,
+    }
+}
+
+fn worker(shared: &Shared, index: usize) -> WorkerMetrics {
+    let board = &shared.posts[index].board;
+    WorkerMetrics {
+        asleep: board.asleep.load(Relaxed),
+        polls: board.polls.get(),
+        resumes: board.resumes.get(),
+        steals: board.steals.get(),
+        remote_wakes: board.remote_wakes.get(),
+        timers: board.timers.get(),
+        submitted: board.submitted.get(),
+        completed_inline: board.inline.get(),
+        started: board.started.get(),
+        ended: board.ended.get(),
+        live: shared.loads[index].live.load(Relaxed),
+        ready: board.ready.get() as usize,
+        fresh: shared.fresh_of(index),
+        mail: shared.loads[index].mailed.load(Relaxed),
+        stacks_used: board.stacks_live.get() as usize,
+        stacks_cached: board.stacks_free.get() as usize,
+        stacks_hot: board.stacks_hot.get() as usize,
+        stack_bytes: board.stack_bytes.get() as usize,
     }
 }
 
@@ -201,10 +213,13 @@ impl fmt::Display for RuntimeMetrics {
         for index in 0..self.workers.len() {
             write!(f, "{index:>14}")?;
         }
+        for _ in &self.bound {
+            write!(f, "{:>14}", "bound")?;
+        }
         writeln!(f)?;
         for (name, value) in ROWS {
             write!(f, "{name:<16}")?;
-            for worker in &self.workers {
+            for worker in self.workers.iter().chain(&self.bound) {
                 write!(f, "{:>14}", value(worker))?;
             }
             writeln!(f)?;

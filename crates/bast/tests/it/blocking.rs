@@ -29,7 +29,7 @@ fn occupy(runtime: &Runtime, threads: usize) -> (mpsc::Sender<()>, Vec<bast::Joi
     let gate = Arc::new(Mutex::new(gate));
     let fibers = (0..threads).map(|_| {
         let gate = Arc::clone(&gate);
-        runtime.spawn(move || blocking(move || drop(gate.lock().unwrap().recv())))
+        runtime.spawn(move || blocking(move || gate.lock().unwrap().recv().unwrap_or_default()))
     });
     let fibers = fibers.collect();
     until("all threads have work", || {

@@ -6,6 +6,7 @@ mod canaries;
 mod harness;
 
 mod blocking;
+mod bound;
 mod children;
 mod children_only;
 mod fibers;
