@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "rayon")]
+mod compute;
 pub mod fiber;
 pub mod fs;
 pub mod group;
@@ -20,6 +22,8 @@ pub use fiber::{
     timeout, try_blocking, yield_now,
 };
 
+#[cfg(feature = "rayon")]
+pub use compute::compute;
 pub use group::{CancelToken, for_each_concurrent, group, join_all, par_map, race};
 
 // The macro and the module of this name.
