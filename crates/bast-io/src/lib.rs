@@ -11,6 +11,8 @@ pub mod child;
 #[allow(unsafe_code)]
 pub mod driver;
 #[allow(unsafe_code)]
+pub mod fifo;
+#[allow(unsafe_code)]
 pub mod handle;
 #[allow(unsafe_code)]
 mod interrupt;

@@ -27,6 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::blocking;
 use crate::driver::remote::Remote;
+use crate::fifo;
 use crate::interrupt::{self, Thread};
 use crate::list::List;
 use crate::sys::{self, Mode};
@@ -344,9 +345,10 @@ unsafe fn execute(op: &Op) -> Outcome {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: io 1.
         unsafe {
-            match op {
+            match *op {
                 // Only the disk may be waited for here: the driver watches the peer.
                 Op::SendFile { .. } | Op::Splice { .. } => sys::call(op, Mode::NoWait),
+                Op::Open { path, flags, mode } => fifo::open(path, flags, mode),
                 _ => blocking::execute(op, None),
             }
         }

@@ -9,6 +9,7 @@ mod blocking;
 mod bound;
 mod children;
 mod children_only;
+mod doors;
 mod fibers;
 mod fibers_only;
 mod fs;
