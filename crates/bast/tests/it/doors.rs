@@ -164,6 +164,7 @@ fn a_foreign_socket_is_driven_by_hand() {
     let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     theirs.set_nonblocking(true).unwrap();
+    let (full, is_full) = bast::sync::mpsc::channel();
     let writer = spawn(move || {
         let (data, mut at, mut waits) = (vec![7; SIZE], 0, 0);
         while at < SIZE {
@@ -171,6 +172,7 @@ fn a_foreign_socket_is_driven_by_hand() {
                 Ok(n) => at += n,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     waits += 1;
+                    full.send(()).unwrap();
                     wait_writable(&ours).unwrap();
                 }
                 Err(error) => panic!("{error}"),
@@ -179,6 +181,7 @@ fn a_foreign_socket_is_driven_by_hand() {
         waits
     });
     let reader = spawn(move || {
+        is_full.recv().unwrap();
         let (mut room, mut sum) = (vec![0; 64 << 10], 0);
         loop {
             match theirs.read(&mut room) {
