@@ -17,6 +17,8 @@ pub mod conduit;
 #[allow(unsafe_code)]
 pub mod driver;
 #[allow(unsafe_code)]
+pub mod fifo;
+#[allow(unsafe_code)]
 pub mod foreign;
 #[allow(unsafe_code)]
 pub mod handle;
@@ -58,7 +60,7 @@ pub use handle::{Handle, HandleRef, Kind};
 pub use op::{Half, Interest, Op, SockOpt};
 pub use open::OpenHow;
 pub use outcome::Outcome;
-pub use pool::{Pool, PoolStats};
+pub use pool::{Bounds, Pool, PoolStats};
 pub use record::{Done, Record};
 pub use stat::Stat;
 pub use sys::prefetch;

@@ -118,8 +118,9 @@ pub enum Op {
     /// Runs `call(data)` on the blocking pool. Completes with what it returns (`-errno` for an
     /// error). Not cancellable once it runs. If it is `interruptible`, cancelling makes the system call
     /// that it is in fail with `EINTR`; as there may be none yet, this is to be repeated until the
-    /// operation has completed.
-    Call { call: unsafe fn(*mut ()) -> i32, data: *mut (), interruptible: bool },
+    /// operation has completed. If it is `limited` and the pool's queue is full it completes with `EBUSY`,
+    /// and has not run.
+    Call { call: unsafe fn(*mut ()) -> i32, data: *mut (), interruptible: bool, limited: bool },
 }
 
 impl Op {

@@ -6,24 +6,35 @@
 //!                        running, and interruptible? a signal to its thread (module `interrupt`)
 //! ```
 //!
-//! Threads are started on demand up to a bound and end after ten idle seconds. The queue links the
-//! records themselves, so that a job allocates nothing. `queued`, `next` and `prev` of a record in
-//! the queue belong to the queue's lock; from the unlinking on the record is the thread's, until it
-//! is pushed to `Remote`.
+//! Threads are started on demand up to a bound and end when they have been idle for a while
+//! ([`Bounds`]). The queue links the records themselves, so that a job allocates nothing and there is no
+//! need to bound it: a call that waits for room *is* a record in the queue, first in, first out. Only a
+//! call that would rather be refused than wait (`limited`) looks at the queue's length. `queued`, `next`
+//! and `prev` of a record in the queue belong to the queue's lock; from the unlinking on the record is
+//! the thread's, until it is pushed to `Remote`.
+//!
+//! **No thread to be had** (`EAGAIN`: a limit of processes or of memory). As long as one lives, jobs wait
+//! for it, and each submission tries again to start another. A thread decides to end under the lock and
+//! with the queue empty, so "one lives" is true until a job that was queued under the same lock is seen.
+//! If none lives, the job is not taken and the error goes to its submitter.
+
+mod bounds;
+mod load;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use crate::blocking;
 use crate::driver::remote::Remote;
+use crate::fifo;
 use crate::interrupt::{self, Thread};
 use crate::list::List;
 use crate::sys::{self, Mode};
 use crate::{Op, Outcome, Record};
 
-const IDLE: Duration = Duration::from_secs(10);
+use self::load::Load;
+pub use self::{bounds::Bounds, load::PoolStats};
 
 /// A bounded set of threads that run blocking operations for any number of drivers. Dropping the
 /// last reference ends its threads; a driver keeps one.
@@ -32,23 +43,11 @@ pub struct Pool {
     shared: Arc<Shared>,
 }
 
-/// What a [`Pool`] has at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolStats {
-    /// Threads.
-    pub threads: usize,
-    /// Those of them that wait for something to do.
-    pub idle: usize,
-    /// Calls that no thread has begun with.
-    pub queued: usize,
-}
-
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    max: usize,
-    idle_for: Duration,
+    bounds: Bounds,
 }
 
 #[derive(Debug)]
@@ -57,7 +56,13 @@ struct State {
     queued: usize,
     idle: usize,
     threads: usize,
+    /// Those of them that were started and have not looked at the queue yet: as good as idle.
+    starting: usize,
     names: usize,
+    load: Load,
+    /// More than there is, so that no thread can be made.
+    #[cfg(test)]
+    stack_size: Option<usize>,
     closing: bool,
     /// The interruptible calls that run now: at most one a thread.
     running: Vec<Running>,
@@ -74,22 +79,25 @@ struct Running {
 unsafe impl Send for State {}
 
 impl Pool {
-    /// How many threads a pool may have unless said otherwise.
-    pub const DEFAULT_MAX_THREADS: usize = 512;
-
     /// A pool of at most `max_threads` threads (at least one). None is started yet.
     #[must_use]
     pub fn new(max_threads: usize) -> Pool {
-        Pool::with_idle(max_threads, IDLE)
+        Pool::with_bounds(Bounds { max_threads, ..Bounds::DEFAULT })
     }
 
-    fn with_idle(max_threads: usize, idle_for: Duration) -> Pool {
+    /// A pool with these bounds. No thread is started yet.
+    #[must_use]
+    pub fn with_bounds(bounds: Bounds) -> Pool {
         let state = State {
             queue: List::new(),
             queued: 0,
             idle: 0,
             threads: 0,
+            starting: 0,
             names: 0,
+            load: Load::default(),
+            #[cfg(test)]
+            stack_size: None,
             closing: false,
             running: Vec::new(),
         };
@@ -97,8 +105,7 @@ impl Pool {
             shared: Arc::new(Shared {
                 state: Mutex::new(state),
                 changed: Condvar::new(),
-                max: max_threads.max(1),
-                idle_for,
+                bounds: Bounds { max_threads: bounds.max_threads.max(1), ..bounds },
             }),
         }
     }
@@ -107,7 +114,7 @@ impl Pool {
     #[must_use]
     pub fn shared() -> Arc<Pool> {
         static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
-        Arc::clone(SHARED.get_or_init(|| Arc::new(Pool::new(Pool::DEFAULT_MAX_THREADS))))
+        Arc::clone(SHARED.get_or_init(|| Arc::new(Pool::with_bounds(Bounds::DEFAULT))))
     }
 
     /// How many threads there are now.
@@ -120,11 +127,18 @@ impl Pool {
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         let state = self.shared.lock();
-        PoolStats { threads: state.threads, idle: state.idle, queued: state.queued }
+        state.load.stats(state.threads, state.idle)
     }
 
-    /// Queues `record` and promises that it comes back through `home`, once. `Err`: no thread exists
-    /// and none could be started; the record was not kept.
+    /// What it was made with.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        self.shared.bounds
+    }
+
+    /// Queues `record` and promises that it comes back through `home`, once. `Err`: the record was not
+    /// kept. `EAGAIN`: no thread exists and none could be started. `EBUSY`: it is limited, and as many
+    /// wait as may.
     ///
     /// # Safety
     /// Contract io 1; `home` is told before it goes away (see [`Pool::forget`]).
@@ -140,28 +154,46 @@ impl Pool {
             (*record.as_ptr()).queued = true;
             state.queue.push_back(record);
         }
-        state.queued += 1;
-        if state.idle >= state.queued {
+        state.queue_grows(1);
+        if state.idle + state.starting >= state.queued {
             drop(state);
             self.shared.changed.notify_one();
             return Ok(());
         }
         // The lock is held while the thread starts: it is rare, and it makes "none exists and none
         // can be started" one decision.
-        if state.threads < self.shared.max && !self.start(&mut state) && state.threads == 0 {
-            // SAFETY: it was queued above, under the same lock.
-            unsafe { state.unlink(record) };
-            return Err(Outcome::from_errno(libc::EAGAIN));
+        if state.threads < self.shared.bounds.max_threads && self.start(&mut state) {
+            return Ok(());
         }
-        Ok(())
+        // SAFETY: as above.
+        let limited = matches!(unsafe { &(*record.as_ptr()).op }, Op::Call { limited: true, .. });
+        let ahead = state.queued - state.idle - state.starting - 1;
+        let refusal = if state.threads == 0 {
+            libc::EAGAIN
+        } else if limited && ahead >= self.shared.bounds.queue {
+            state.load.refused();
+            libc::EBUSY
+        } else {
+            state.load.waits();
+            return Ok(());
+        };
+        // SAFETY: it was queued above, under the same lock.
+        unsafe { state.unlink(record) };
+        Err(Outcome::from_errno(refusal))
     }
 
     fn start(&self, state: &mut State) -> bool {
         let shared = Arc::clone(&self.shared);
-        let name = format!("bast-blocking-{}", state.names);
-        let started = std::thread::Builder::new().name(name).spawn(move || shared.run()).is_ok();
+        let builder = std::thread::Builder::new().name(format!("bast-blocking-{}", state.names));
+        #[cfg(test)]
+        let builder = match state.stack_size {
+            Some(size) => builder.stack_size(size),
+            None => builder,
+        };
+        let started = builder.spawn(move || shared.run()).is_ok();
         if started {
             state.threads += 1;
+            state.starting += 1;
             state.names += 1;
         }
         started
@@ -215,6 +247,11 @@ impl Drop for Pool {
 }
 
 impl State {
+    fn queue_grows(&mut self, by: isize) {
+        self.queued = self.queued.wrapping_add_signed(by);
+        self.load.queue_is(self.queued);
+    }
+
     /// # Safety
     /// `record` is on the queue.
     unsafe fn unlink(&mut self, record: NonNull<Record>) {
@@ -223,7 +260,7 @@ impl State {
             self.queue.remove(record);
             (*record.as_ptr()).queued = false;
         }
-        self.queued -= 1;
+        self.queue_grows(-1);
     }
 }
 
@@ -254,6 +291,7 @@ impl Shared {
     /// A thread's life.
     fn run(&self) {
         let mut state = self.lock();
+        state.starting -= 1;
         loop {
             if let Some(record) = state.queue.front() {
                 // SAFETY: it is the queue's head; from here on it is ours.
@@ -261,6 +299,8 @@ impl Shared {
                     state.unlink(record);
                     (*record.as_ptr()).op
                 };
+                let busy = state.threads - state.idle - state.starting;
+                state.load.begun(busy);
                 let interruptible = matches!(op, Op::Call { interruptible: true, .. });
                 if interruptible {
                     let thread = interrupt::this_thread();
@@ -282,11 +322,14 @@ impl Shared {
             state.idle += 1;
             let (again, timeout) = self
                 .changed
-                .wait_timeout_while(state, self.idle_for, |s| s.queue.is_empty() && !s.closing)
+                .wait_timeout_while(state, self.bounds.idle_for, |s| {
+                    s.queue.is_empty() && !s.closing
+                })
                 .unwrap_or_else(PoisonError::into_inner);
             state = again;
             state.idle -= 1;
-            if timeout.timed_out() && state.queue.is_empty() {
+            let spare = state.threads > self.bounds.min_threads;
+            if timeout.timed_out() && state.queue.is_empty() && spare {
                 break;
             }
         }
@@ -302,9 +345,10 @@ unsafe fn execute(op: &Op) -> Outcome {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: io 1.
         unsafe {
-            match op {
+            match *op {
                 // Only the disk may be waited for here: the driver watches the peer.
                 Op::SendFile { .. } | Op::Splice { .. } => sys::call(op, Mode::NoWait),
+                Op::Open { path, flags, mode } => fifo::open(path, flags, mode),
                 _ => blocking::execute(op, None),
             }
         }
@@ -336,111 +380,4 @@ unsafe fn hand_back(record: NonNull<Record>, outcome: Outcome) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Waker;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Instant;
-
-    fn home() -> Arc<Remote> {
-        Arc::new(Remote::new(Waker::new().expect("eventfd")))
-    }
-
-    fn record(call: unsafe fn(*mut ()) -> i32, data: *mut ()) -> Record {
-        Record::new(Op::Call { call, data, interruptible: false }, std::ptr::null_mut())
-    }
-
-    fn wait_for(home: &Remote, n: usize) -> Vec<Outcome> {
-        let end = Instant::now() + Duration::from_secs(20);
-        let mut got = Vec::new();
-        while got.len() < n && Instant::now() < end {
-            home.waker().wait(Some(Duration::from_millis(100)));
-            let mut next = home.take();
-            while let Some(r) = next {
-                // SAFETY: the record is ours again; it lives in the test's frame.
-                let r = unsafe { r.as_ref() };
-                next = r.next;
-                got.push(r.outcome);
-            }
-        }
-        got
-    }
-
-    unsafe fn gate(data: *mut ()) -> i32 {
-        // SAFETY: the tests pass a counter that outlives the call.
-        let gate = unsafe { &*data.cast::<AtomicUsize>() };
-        while gate.load(Ordering::Acquire) == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        5
-    }
-
-    unsafe fn panics(_: *mut ()) -> i32 {
-        std::panic::resume_unwind(Box::new("on purpose"));
-    }
-
-    #[test]
-    fn runs_cancels_and_survives_a_panic() {
-        let (pool, home) = (Pool::new(1), home());
-        let open = AtomicUsize::new(0);
-        let data = (&raw const open).cast_mut().cast::<()>();
-        let mut running = record(gate, data);
-        let mut queued = record(gate, data);
-        let mut bad = record(panics, data);
-        let (r, q, b) = ((&mut running).into(), (&mut queued).into(), (&mut bad).into());
-        // SAFETY: the records and the gate outlive the wait below.
-        unsafe {
-            pool.submit(r, &home).expect("thread");
-            while !pool.shared.lock().queue.is_empty() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            pool.submit(b, &home).expect("thread");
-            pool.submit(q, &home).expect("thread");
-            assert!(pool.cancel(q), "it waits behind the running one");
-            assert!(!pool.cancel(q), "and is gone");
-            assert!(!pool.cancel(r), "a running one runs to its end");
-        }
-        open.store(1, Ordering::Release);
-        let mut got = wait_for(&home, 2);
-        got.sort_by_key(|o| o.0);
-        assert_eq!(got, [Outcome::from_errno(libc::EIO), Outcome(5)]);
-        assert_eq!(pool.threads(), 1, "the bound holds and the panic ended nothing");
-    }
-
-    #[test]
-    fn threads_come_on_demand_and_go_when_idle() {
-        let (pool, home) = (Pool::with_idle(8, Duration::from_millis(50)), home());
-        let open = AtomicUsize::new(0);
-        let data = (&raw const open).cast_mut().cast::<()>();
-        let mut records: Vec<_> = (0..12).map(|_| record(gate, data)).collect();
-        for r in &mut records {
-            // SAFETY: the records and the gate outlive the wait below.
-            unsafe { pool.submit(r.into(), &home) }.expect("thread");
-        }
-        assert_eq!(pool.threads(), 8);
-        open.store(1, Ordering::Release);
-        assert_eq!(wait_for(&home, 12), vec![Outcome(5); 12]);
-        let end = Instant::now() + Duration::from_secs(20);
-        while pool.threads() > 0 && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(pool.threads(), 0);
-    }
-
-    #[test]
-    fn dropping_the_pool_ends_its_threads() {
-        let (pool, home) = (Pool::new(2), home());
-        let open = AtomicUsize::new(1);
-        let mut r = record(gate, (&raw const open).cast_mut().cast());
-        // SAFETY: the record and the gate outlive the wait below.
-        unsafe { pool.submit((&mut r).into(), &home) }.expect("thread");
-        assert_eq!(wait_for(&home, 1), [Outcome(5)]);
-        let shared = Arc::clone(&pool.shared);
-        drop(pool);
-        let end = Instant::now() + Duration::from_secs(5);
-        while shared.lock().threads > 0 && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(shared.lock().threads, 0, "long before they would have been idle for too long");
-    }
-}
+mod tests;

@@ -15,6 +15,7 @@
 //! error of the kind `Interrupted` says that nothing was done; if a request is due then, that is what it is
 //! about, and it is raised in its place.
 
+use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -28,6 +29,14 @@ use crate::tls;
 use crate::unwinding;
 use crate::wait;
 
+/// Whether a call can be interrupted, and whether it would rather be refused than wait in a full queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Plain,
+    Interruptible,
+    Limited,
+}
+
 /// What the pool runs, and where it leaves the result.
 struct Job<F, T> {
     f: Option<F>,
@@ -40,7 +49,7 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
     }
 
     /// Runs it on the pool. If it raises, or leaves no result, `f` has not run.
-    fn perform(&mut self, interruptible: bool) -> Outcome {
+    fn perform(&mut self, how: How) -> Outcome {
         unsafe fn call<F: FnOnce() -> T, T>(data: *mut ()) -> i32 {
             // SAFETY: `data` is the job, lent until the operation has completed (io 1).
             let job = unsafe { &mut *data.cast::<Job<F, T>>() };
@@ -51,9 +60,11 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
         }
 
         let data = std::ptr::from_mut(self).cast();
+        let (interruptible, limited) = (how == How::Interruptible, how == How::Limited);
+        let op = Op::Call { call: call::<F, T>, data, interruptible, limited };
         // SAFETY: the job is borrowed until the operation has completed, as `perform` waits for that (rt 5).
         // What makes `f` fit for another thread its callers ask for.
-        unsafe { perform(Op::Call { call: call::<F, T>, data, interruptible }, None) }
+        unsafe { perform(op, None) }
     }
 }
 
@@ -81,16 +92,112 @@ where
     if suspend::current().is_none() {
         return f();
     }
+    masked(f, How::Plain).unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+/// As [`run_blocking`], but if the pool has no thread for `f` and its queue is full it says so at once, and `f`
+/// does not run: for servers that shed load rather than let it pile up. The limit is
+/// [`RuntimeBuilder::blocking_queue`](crate::RuntimeBuilder::blocking_queue).
+///
+/// Outside a fiber it just calls `f`.
+///
+/// # Errors
+/// [`BlockingError`]: the queue is full, or no thread can be started and the pool has none.
+///
+/// # Panics
+/// With the panic of `f`.
+///
+/// ```
+/// bast_rt::spawn(|| {
+///     assert_eq!(bast_rt::try_run_blocking(|| 6 * 7).unwrap(), 42);
+/// }).join().unwrap();
+/// ```
+pub fn try_run_blocking<F, T>(f: F) -> Result<T, BlockingError>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    if suspend::current().is_none() {
+        return Ok(f());
+    }
+    masked(f, How::Limited)
+}
+
+fn masked<F: FnOnce() -> T, T>(f: F, how: How) -> Result<T, BlockingError> {
     let mut job = Job::new(f);
     // Masked: the result must not get lost once `f` has begun.
-    let outcome = cancel::mask(|| job.perform(false));
+    let outcome = cancel::mask(|| job.perform(how));
     match job.result {
-        Some(Ok(value)) => value,
+        Some(Ok(value)) => Ok(value),
         Some(Err(payload)) => unwinding::pass_on(payload),
-        None => panic!(
-            "the blocking pool could not run the call: {}",
-            outcome.into_result().err().map_or_else(|| "no reason given".into(), |e| e.to_string())
-        ),
+        None => Err(BlockingError::of(outcome)),
+    }
+}
+
+/// Why the blocking pool has not run a call.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BlockingError {
+    /// All threads have work, and as many calls wait for one as may.
+    #[non_exhaustive]
+    Full {
+        /// How many calls may wait.
+        queue: usize,
+        /// How many threads there may be.
+        threads: usize,
+    },
+    /// The pool has no thread, and this is why none could be started.
+    NoThread(io::Error),
+}
+
+impl BlockingError {
+    fn of(outcome: Outcome) -> BlockingError {
+        match (outcome.into_result(), suspend::current()) {
+            (Err(error), Some((worker, _))) if error.kind() == io::ErrorKind::ResourceBusy => {
+                let bounds = worker.shared.pool.bounds();
+                BlockingError::Full { queue: bounds.queue, threads: bounds.max_threads }
+            }
+            (Err(error), _) => BlockingError::NoThread(error),
+            (Ok(_), _) => BlockingError::NoThread(io::Error::other("no reason given")),
+        }
+    }
+}
+
+impl fmt::Display for BlockingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BlockingError::Full { queue, threads } => write!(
+                f,
+                "the queue for blocking calls is full: {threads} threads have work and {queue} calls \
+                 wait; try again later, or raise blocking_threads (BAST_BLOCKING_THREADS) or \
+                 blocking_queue (BAST_BLOCKING_QUEUE)"
+            ),
+            BlockingError::NoThread(error) => write!(
+                f,
+                "the pool for blocking calls has no thread and can start none: {error}; look at the \
+                 limits of processes (ulimit -u, pids.max) and of memory"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BlockingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BlockingError::Full { .. } => None,
+            BlockingError::NoThread(error) => Some(error),
+        }
+    }
+}
+
+impl From<BlockingError> for io::Error {
+    /// `ResourceBusy` for a full queue; otherwise the kind that the system gave.
+    fn from(error: BlockingError) -> io::Error {
+        let kind = match &error {
+            BlockingError::Full { .. } => io::ErrorKind::ResourceBusy,
+            BlockingError::NoThread(error) => error.kind(),
+        };
+        io::Error::new(kind, error)
     }
 }
 
@@ -182,7 +289,7 @@ where
         return f();
     };
     let mut job = Job::new(f);
-    let outcome = job.perform(true);
+    let outcome = job.perform(How::Interruptible);
     match job.result {
         Some(Ok(Err(error))) if error.kind() == io::ErrorKind::Interrupted => {
             match cancel::due(worker, header) {
@@ -194,10 +301,7 @@ where
         Some(Err(payload)) => unwinding::pass_on(payload),
         None => match cancel::due(worker, header) {
             Some(cause) => Err(cancel::give_up(&header.requests, cause)),
-            None => Err(outcome
-                .into_result()
-                .err()
-                .unwrap_or_else(|| io::Error::other("the blocking pool could not run the call"))),
+            None => Err(BlockingError::of(outcome).into()),
         },
     }
 }

@@ -6,13 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use bast_coro::PoolConfig;
-use bast_io::DriverKind;
+use bast_io::{Bounds, DriverKind};
 
 use crate::inspect::{Detection, Format};
 
 pub use bast_coro::Guards as StackGuards;
 
 const MAX_WORKERS: usize = 1024;
+const MAX_BLOCKING: usize = 100_000;
 const MIN_STACK: usize = 16 << 10;
 const MAX_STACK: usize = 1 << 30;
 const DEFAULT_STACK: usize = 256 << 10;
@@ -26,16 +27,25 @@ pub(crate) struct Settings {
     pub(crate) driver: Option<DriverKind>,
     pub(crate) stack: Option<usize>,
     pub(crate) guards: StackGuards,
-    pub(crate) blocking_threads: Option<usize>,
+    pub(crate) blocking: Blocking,
     pub(crate) seed: u64,
     pub(crate) watchdog: Option<Duration>,
+}
+
+/// What a builder was told of the pool for blocking calls.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Blocking {
+    pub(crate) threads: Option<usize>,
+    pub(crate) min_threads: Option<usize>,
+    pub(crate) idle_for: Option<Duration>,
+    pub(crate) queue: Option<usize>,
 }
 
 /// What a runtime is made of.
 pub(crate) struct Resolved {
     pub(crate) workers: usize,
     pub(crate) driver: DriverKind,
-    pub(crate) blocking_threads: usize,
+    pub(crate) blocking: Bounds,
     pub(crate) seed: u64,
     pub(crate) watchdog: Option<Duration>,
     pub(crate) dump: Option<Format>,
@@ -80,12 +90,10 @@ impl Settings {
             DEFAULT_STACK,
             MIN_STACK..=MAX_STACK,
         )?;
-        let blocking_threads =
-            number("blocking threads", self.blocking_threads, None, 512, 1..=100_000)?;
         Ok(Resolved {
             workers,
             driver,
-            blocking_threads,
+            blocking: self.blocking.resolve(env)?,
             seed: self.seed,
             watchdog: watchdog(self.watchdog, env("BAST_WATCHDOG"))?,
             dump: dump(env("BAST_DUMP"))?,
@@ -93,6 +101,29 @@ impl Settings {
             stack,
             guards: self.guards,
         })
+    }
+}
+
+impl Blocking {
+    fn resolve(&self, env: &dyn Fn(&str) -> Option<String>) -> io::Result<Bounds> {
+        let max_threads = number(
+            "blocking threads (BAST_BLOCKING_THREADS)",
+            self.threads,
+            env("BAST_BLOCKING_THREADS"),
+            Bounds::DEFAULT.max_threads,
+            1..=MAX_BLOCKING,
+        )?;
+        let least = "blocking threads that stay";
+        let min_threads = number(least, self.min_threads, None, 0, 0..=max_threads)?;
+        let queue = number(
+            "blocking queue (BAST_BLOCKING_QUEUE)",
+            self.queue,
+            env("BAST_BLOCKING_QUEUE"),
+            Bounds::DEFAULT.queue,
+            0..=usize::MAX,
+        )?;
+        let idle_for = self.idle_for.unwrap_or(Bounds::DEFAULT.idle_for);
+        Ok(Bounds { min_threads, max_threads, idle_for, queue })
     }
 }
 
@@ -201,6 +232,20 @@ mod tests {
     }
 
     #[test]
+    fn bounds_of_the_pool() {
+        let vars = [("BAST_BLOCKING_THREADS", "7"), ("BAST_BLOCKING_QUEUE", "0")];
+        let bounds = resolve(&Settings::default(), &vars).unwrap().blocking;
+        assert_eq!((bounds.max_threads, bounds.queue, bounds.min_threads), (7, 0, 0));
+        let told = |threads, min_threads| {
+            let blocking = Blocking { threads, min_threads, ..Blocking::default() };
+            resolve(&Settings { blocking, ..Settings::default() }, &vars)
+        };
+        assert_eq!(told(Some(9), Some(9)).unwrap().blocking.max_threads, 9);
+        let error = told(None, Some(8)).err().unwrap();
+        assert!(error.contains("threads that stay: 8 is not between 0 and 7"), "{error}");
+    }
+
+    #[test]
     fn what_is_to_be_watched() {
         let watchdog = |told, text: &str| {
             let settings = Settings { watchdog: told, ..Settings::default() };
@@ -226,6 +271,13 @@ mod tests {
             ("BAST_WATCHDOG", "200", "give a time with its unit"),
             ("BAST_WATCHDOG", "ms", "give a time with its unit"),
             ("BAST_WATCHDOG", "1us", "is less than 1ms"),
+            ("BAST_BLOCKING_THREADS", "0", "(BAST_BLOCKING_THREADS): 0 is not between 1 and"),
+            (
+                "BAST_BLOCKING_THREADS",
+                "few",
+                "(BAST_BLOCKING_THREADS) from the environment: \"few\"",
+            ),
+            ("BAST_BLOCKING_QUEUE", "-1", "(BAST_BLOCKING_QUEUE) from the environment: \"-1\""),
             ("BAST_DUMP", "yes", "BAST_DUMP=yes: use"),
             ("BAST_DEADLOCK", "on", "BAST_DEADLOCK=on: use"),
         ] {

@@ -11,6 +11,7 @@
 mod block_on;
 #[allow(unsafe_code)]
 mod blocking;
+mod bound;
 #[allow(unsafe_code)]
 mod cancel;
 mod config;
@@ -71,7 +72,9 @@ mod worker;
 pub use bast_coro::StackError;
 pub use bast_io::DriverKind;
 pub use block_on::block_on;
-pub use blocking::{run_abandonable, run_blocking, run_blocking_interruptible};
+pub use blocking::{
+    BlockingError, run_abandonable, run_blocking, run_blocking_interruptible, try_run_blocking,
+};
 pub use cancel::{Cancelled, mask, stop_requested};
 pub use config::StackGuards;
 pub use inspect::{

@@ -6,20 +6,20 @@
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bast_coro::StackPool;
 use bast_coro::overflow::AltStack;
+use bast_coro::{PoolConfig, StackPool};
 use bast_io::{Config, Driver, DriverKind, Pool};
 use crossbeam_deque as deque;
 
 use crate::config::{Settings, StackGuards};
 use crate::inspect::{self, RuntimeMetrics, Watchdog};
 use crate::join::JoinHandle;
-use crate::shared::Shared;
+use crate::shared::{Fresh, Recipe, Shared};
 use crate::spawn;
 use crate::tls;
 use crate::unwinding;
@@ -41,7 +41,7 @@ pub(crate) fn id_block() -> Range<u64> {
 }
 
 /// Sets up a [`Runtime`]. What is not set comes from the environment (`BAST_WORKERS`, `BAST_DRIVER`,
-/// `BAST_STACK`, `BAST_WATCHDOG`), else from the machine.
+/// `BAST_STACK`, `BAST_BLOCKING_THREADS`, `BAST_BLOCKING_QUEUE`, `BAST_WATCHDOG`), else from the machine.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct RuntimeBuilder {
@@ -75,9 +75,29 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The most threads that the pool for blocking calls may have. Default 512.
+    /// The most threads that the pool for blocking calls may have. Default 512. What comes when all have
+    /// work waits for one, first in, first out.
     pub fn blocking_threads(mut self, threads: usize) -> Self {
-        self.settings.blocking_threads = Some(threads);
+        self.settings.blocking.threads = Some(threads);
+        self
+    }
+
+    /// How many of the pool's threads stay once they have been started. Default 0.
+    pub fn blocking_min_threads(mut self, threads: usize) -> Self {
+        self.settings.blocking.min_threads = Some(threads);
+        self
+    }
+
+    /// How long the pool's other threads wait for work before they end. Default 10 s.
+    pub fn blocking_keep_alive(mut self, idle: Duration) -> Self {
+        self.settings.blocking.idle_for = Some(idle);
+        self
+    }
+
+    /// How many calls may wait for a thread of the pool before [`try_blocking`](crate::try_run_blocking)
+    /// refuses another one. Default 10,000; 0: none that would have to wait. Nothing else is ever refused.
+    pub fn blocking_queue(mut self, calls: usize) -> Self {
+        self.settings.blocking.queue = Some(calls);
         self
     }
 
@@ -107,6 +127,38 @@ impl RuntimeBuilder {
     pub fn build(self) -> io::Result<Runtime> {
         Runtime::start(&self.settings.resolve()?)
     }
+}
+
+/// What is known of a driver once there is one: its name, and why it is not the one that was wanted.
+type Made = io::Result<(&'static str, Option<String>)>;
+
+/// A worker's life on its thread; `begun` hears how it began.
+pub(crate) fn work(
+    shared: &Arc<Shared>,
+    index: usize,
+    queue: deque::Worker<Fresh>,
+    config: &Config,
+    stacks: PoolConfig,
+    begun: impl FnOnce(Made),
+) {
+    // A driver belongs to the thread that makes it (io 4).
+    let made = Driver::new(config).and_then(|driver| Ok((driver, StackPool::with_config(stacks)?)));
+    let (driver, stacks) = match made {
+        Ok(made) => made,
+        Err(error) => return begun(Err(error)),
+    };
+    shared.posts[index].set_waker(Some(driver.waker()));
+    begun(Ok((driver.name(), driver.fallback_reason().map(ToOwned::to_owned))));
+    // std's own has no room for a backtrace. Without it there is none of a fiber that is interrupted; all
+    // else works.
+    let signals = AltStack::at_least(SIGNAL_STACK);
+    let board = &shared.posts[index].board;
+    board.open(if signals.is_ok() { bast_io::probe::this_thread() } else { 0 });
+    let worker = Worker::new(Arc::clone(shared), index, queue, driver, stacks);
+    tls::set_worker(&worker);
+    worker.run();
+    worker.post.board.close();
+    tls::set_worker(std::ptr::null());
 }
 
 /// A set of workers and the fibers on them.
@@ -148,8 +200,9 @@ impl Runtime {
         }
         let queues: Vec<_> = (0..settings.workers).map(|_| deque::Worker::new_fifo()).collect();
         let stealers = queues.iter().map(deque::Worker::stealer).collect();
-        let pool = Arc::new(Pool::new(settings.blocking_threads));
-        let shared = Arc::new(Shared::new(stealers, Arc::clone(&pool)));
+        let recipe = Recipe { driver: settings.driver, stacks: settings.stacks() };
+        let pool = Arc::new(Pool::with_bounds(settings.blocking));
+        let shared = Arc::new(Shared::new(stealers, Arc::clone(&pool), recipe));
         let ended = Arc::new(Ended::default());
         let (report, reports) = mpsc::channel();
         let mut runtime = Runtime {
@@ -173,31 +226,9 @@ impl Runtime {
             };
             let stacks = settings.stacks();
             let thread = thread::Builder::new().name(format!("bast-{index}")).spawn(move || {
-                // A driver belongs to the thread that makes it (io 4).
-                let made = Driver::new(&config)
-                    .and_then(|driver| Ok((driver, StackPool::with_config(stacks)?)));
-                let (driver, stacks) = match made {
-                    Ok(made) => made,
-                    Err(error) => {
-                        let _ = report.send(Err(error));
-                        return ended.one_more();
-                    }
-                };
-                shared.posts[index].set_waker(Some(driver.waker()));
-                let _ = report
-                    .send(Ok((driver.name(), driver.fallback_reason().map(ToOwned::to_owned))));
-                drop(report);
-                // std's own has no room for a backtrace. Without it there is none of a fiber that is
-                // interrupted; all else works.
-                let signals = AltStack::at_least(SIGNAL_STACK);
-                let board = &shared.posts[index].board;
-                board.open(if signals.is_ok() { bast_io::probe::this_thread() } else { 0 });
-                let worker = Worker::new(shared, index, queue, driver, stacks);
-                tls::set_worker(&worker);
-                worker.run();
-                worker.post.board.close();
-                tls::set_worker(std::ptr::null());
-                drop(worker);
+                work(&shared, index, queue, &config, stacks, move |made| {
+                    let _ = report.send(made);
+                });
                 ended.one_more();
             })?;
             runtime.threads.push(thread);
@@ -278,10 +309,9 @@ impl Runtime {
     }
 
     fn stop(&mut self, timeout: Duration) -> Result<(), StillRunning> {
-        self.shared.stopping.store(true, Release);
-        self.shared.wake_all();
+        self.shared.stop();
         let threads = std::mem::take(&mut self.threads);
-        let inside = tls::worker().is_some_and(|w| Arc::ptr_eq(&w.shared, &self.shared));
+        let inside = tls::worker().is_some_and(|w| Arc::ptr_eq(w.shared.runtime(), &self.shared));
         if inside {
             // A fiber of this very runtime drops it: its own worker cannot be waited for.
             return Ok(());
@@ -296,7 +326,8 @@ impl Runtime {
             return Ok(());
         }
         let fibers = self.shared.loads.iter().map(|load| load.live.load(Relaxed)).collect();
-        Err(StillRunning { fibers })
+        let bound = self.shared.bound.list().iter().map(|bound| bound.live()).sum();
+        Err(StillRunning { fibers, bound })
     }
 }
 
@@ -347,6 +378,7 @@ impl Ended {
 #[derive(Debug, Clone)]
 pub struct StillRunning {
     fibers: Vec<usize>,
+    bound: usize,
 }
 
 impl StillRunning {
@@ -355,16 +387,23 @@ impl StillRunning {
     pub fn fibers(&self) -> &[usize] {
         &self.fibers
     }
+
+    /// How many fibers are left on threads of their own ([`Builder::bound`](crate::Builder::bound)).
+    #[must_use]
+    pub fn bound(&self) -> usize {
+        self.bound
+    }
 }
 
 impl fmt::Display for StillRunning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} fibers have not ended although they were cancelled (per worker: {:?}); they compute \
+            "{} fibers have not ended although they were cancelled (per worker: {:?}; bound: {}); they compute \
              without a suspension point, block their worker's thread, or wait in a destructor",
-            self.fibers.iter().sum::<usize>(),
-            self.fibers
+            self.fibers.iter().sum::<usize>() + self.bound,
+            self.fibers,
+            self.bound
         )
     }
 }

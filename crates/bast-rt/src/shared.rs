@@ -5,14 +5,15 @@
 //! worker that is busy for long strands nothing.
 
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bast_coro::StackError;
-use bast_io::Pool;
+use bast_coro::{PoolConfig, StackError};
+use bast_io::{DriverKind, Pool};
 use crossbeam_deque::{Injector, Steal, Stealer};
 
+use crate::bound::Bound;
 use crate::fiber::{self, Header};
 use crate::idle::Idle;
 use crate::post::Post;
@@ -35,11 +36,23 @@ pub(crate) struct Load {
     pub(crate) mailed: AtomicUsize,
 }
 
+/// What a worker is made of, to make another.
+#[derive(Clone)]
+pub(crate) struct Recipe {
+    pub(crate) driver: DriverKind,
+    pub(crate) stacks: PoolConfig,
+}
+
 /// A runtime, as its workers see it.
 pub(crate) struct Shared {
     /// Its number in this process, for people.
     pub(crate) number: u64,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) recipe: Recipe,
+    /// The runtime to which this bound thread belongs, if it is one (module `bound`).
+    pub(crate) home: Option<Arc<Shared>>,
+    /// The bound threads that belong to this runtime.
+    pub(crate) bound: Bound,
     pub(crate) posts: Vec<&'static Post>,
     pub(crate) loads: Vec<Load>,
     pub(crate) stealers: Vec<Stealer<Fresh>>,
@@ -56,12 +69,35 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(stealers: Vec<Stealer<Fresh>>, pool: Arc<Pool>) -> Shared {
+    pub(crate) fn new(stealers: Vec<Stealer<Fresh>>, pool: Arc<Pool>, recipe: Recipe) -> Shared {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
+        Shared::with_number(NUMBER.fetch_add(1, Relaxed), stealers, pool, recipe)
+    }
+
+    /// For a bound thread.
+    pub(crate) fn bound_to(home: &Arc<Shared>, stealer: Stealer<Fresh>) -> Shared {
+        let (pool, recipe) = (Arc::clone(&home.pool), home.recipe.clone());
+        let mut shared = Shared::with_number(home.number, vec![stealer], pool, recipe);
+        shared.home = Some(Arc::clone(home));
+        // Not the figures of who had it before.
+        shared.posts[0].board.open(0);
+        shared.posts[0].board.close();
+        shared
+    }
+
+    fn with_number(
+        number: u64,
+        stealers: Vec<Stealer<Fresh>>,
+        pool: Arc<Pool>,
+        recipe: Recipe,
+    ) -> Shared {
         let workers = stealers.len();
         Shared {
-            number: NUMBER.fetch_add(1, Relaxed),
+            number,
             pool,
+            recipe,
+            home: None,
+            bound: Bound::default(),
             posts: (0..workers).map(|_| Post::claim()).collect(),
             loads: (0..workers).map(|_| Load::default()).collect(),
             stealers,
@@ -73,6 +109,18 @@ impl Shared {
             exhausted: AtomicBool::new(false),
             why: Mutex::new(String::new()),
         }
+    }
+
+    /// The runtime: itself, or the one that a bound thread belongs to.
+    pub(crate) fn runtime(self: &Arc<Shared>) -> &Arc<Shared> {
+        self.home.as_ref().unwrap_or(self)
+    }
+
+    /// Tells all workers to cancel what there is, and to end.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Release);
+        self.wake_all();
+        self.bound.stop();
     }
 
     #[inline]

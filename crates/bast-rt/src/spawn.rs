@@ -5,10 +5,12 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::bound;
 use crate::config;
 use crate::fiber::{self, Header, Meta, State};
 use crate::join::JoinHandle;
 use crate::local;
+use crate::post::Post;
 use crate::remote;
 use crate::runtime::default_runtime;
 use crate::scope::{Scope, ScopedJoinHandle};
@@ -70,10 +72,19 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let worker = tls::worker();
-    let shared = worker.map_or_else(|| default_runtime().shared(), |worker| &worker.shared);
+    let (shared, worker) = here();
     // SAFETY: the caller's promise.
     unsafe { place_new(shared, worker, f, meta) }
+}
+
+/// The runtime of the caller, and the worker of it that the caller runs on: none on a plain thread, and none
+/// on a bound one, which keeps to itself.
+fn here() -> (&'static Arc<Shared>, Option<&'static Worker>) {
+    match tls::worker() {
+        None => (default_runtime().shared(), None),
+        Some(worker) if worker.shared.home.is_some() => (worker.shared.runtime(), None),
+        Some(worker) => (&worker.shared, Some(worker)),
+    }
 }
 
 /// As `spawn_here`, on a given runtime.
@@ -126,6 +137,37 @@ where
     (header, unsafe { JoinHandle::new(header) })
 }
 
+/// Starts a fiber on one worker.
+///
+/// # Safety
+/// What `f` and `T` borrow outlives the fiber.
+#[track_caller]
+unsafe fn spawn_at<F, T>(
+    post: &'static Post,
+    shared: &Shared,
+    here: Option<&Worker>,
+    f: F,
+    meta: Option<Box<Meta>>,
+) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let (header, handle) = make(f, here, meta);
+    if here.is_none() {
+        shared.count_outside();
+    }
+    // SAFETY: just made, not started.
+    fiber::settle_unshared(unsafe { header.as_ref() }, post);
+    // The first signal to a fiber with a home that is still `New` starts it there.
+    fiber::signal(header, remote::WAKE);
+    handle
+}
+
+fn invalid<T>(message: &str) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
 /// Same as [`std::thread::Builder`], for fibers.
 ///
 /// ```
@@ -140,6 +182,7 @@ where
 pub struct Builder {
     meta: Meta,
     worker: Option<usize>,
+    bound: bool,
 }
 
 impl Builder {
@@ -166,11 +209,43 @@ impl Builder {
         self
     }
 
+    /// Gives the fiber an OS thread of its own, on which all its code runs, from its first line to its last
+    /// destructor: for libraries that need a fixed thread (state of C in thread-locals, GL contexts, ptrace).
+    /// Its `thread_local!` variables are its own, and end after the fiber has, with the thread.
+    ///
+    /// Everything else is as for any fiber: it can be cancelled and joined, waits for operations, locks and
+    /// channels, and so on. It may block its thread, which holds up nobody else; while it does, it cannot be
+    /// cancelled. What it spawns runs on the runtime's ordinary workers, except for
+    /// [`spawn_local`]: that runs on this thread.
+    ///
+    /// The thread has the fiber's name. The stack has 2 MiB unless told otherwise. A bound fiber costs
+    /// as much as a thread, and handing something to one or from it costs a switch of threads. There may be as
+    /// many as the system has threads; [`spawn`](Builder::spawn) says so if there is none left.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    /// thread_local! { static ERRNO_OF_SOME_LIBRARY: Cell<i32> = const { Cell::new(0) } }
+    ///
+    /// let bound = bast_rt::Builder::new().bound().spawn(|| {
+    ///     ERRNO_OF_SOME_LIBRARY.set(7);
+    ///     bast_rt::sleep(std::time::Duration::from_millis(1)); // nobody else runs on this thread
+    ///     ERRNO_OF_SOME_LIBRARY.get()
+    /// })?;
+    /// assert_eq!(bound.join().unwrap(), 7);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn bound(mut self) -> Builder {
+        self.bound = true;
+        self
+    }
+
     /// Same as [`std::thread::Builder::spawn`].
     ///
     /// # Errors
     /// `InvalidInput` for a stack size or worker that cannot be had; `OutOfMemory` while no stacks can
-    /// be had, with the number of fibers reached and the limit that was hit.
+    /// be had, with the number of fibers reached and the limit that was hit. For a [`bound`](Builder::bound)
+    /// fiber: that of the system if there is no thread to be had, or no driver for it (descriptors);
+    /// `Unsupported` on the simulator.
     #[track_caller]
     pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
@@ -212,8 +287,11 @@ impl Builder {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let here = tls::worker();
-        let shared = here.map_or_else(|| default_runtime().shared(), |worker| &worker.shared);
+        let (shared, here) = here();
+        if self.bound {
+            // SAFETY: the caller's promise.
+            return unsafe { self.spawn_bound(shared, here, f) };
+        }
         let meta = self.check(shared)?;
         let Some(index) = self.worker else {
             // SAFETY: the caller's promise.
@@ -223,14 +301,32 @@ impl Builder {
             let message = format!("worker {index}: the runtime has {}", shared.posts.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
-        let (header, handle) = make(f, here, meta);
-        if here.is_none() {
-            shared.count_outside();
+        // SAFETY: the caller's promise.
+        Ok(unsafe { spawn_at(post, shared, here, f, meta) })
+    }
+
+    /// # Safety
+    /// As [`Builder::spawn_unchecked`].
+    #[track_caller]
+    unsafe fn spawn_bound<F, T>(
+        mut self,
+        shared: &Arc<Shared>,
+        here: Option<&Worker>,
+        f: F,
+    ) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        if self.worker.is_some() {
+            return invalid("a bound fiber has a thread of its own: do not set a worker");
         }
-        // SAFETY: just made, not started.
-        fiber::settle_unshared(unsafe { header.as_ref() }, post);
-        // The first signal to a fiber with a home that is still `New` starts it there.
-        fiber::signal(header, remote::WAKE);
+        self.meta.stack_size.get_or_insert(bound::STACK);
+        let meta = self.check(shared)?;
+        let berth = bound::open(shared, self.meta.name.as_deref())?;
+        // SAFETY: the caller's promise.
+        let handle = unsafe { spawn_at(berth.post(), shared, here, f, meta) };
+        berth.taken();
         Ok(handle)
     }
 
@@ -244,7 +340,9 @@ impl Builder {
         F: FnOnce() -> T + 'static,
         T: 'static,
     {
-        let invalid = |message| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        if self.bound {
+            return invalid("a bound fiber has a thread of its own: it is not local to this one");
+        }
         let Some(worker) = tls::worker() else {
             return invalid("spawn_local outside a fiber: a plain thread has no worker");
         };

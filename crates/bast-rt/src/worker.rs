@@ -214,6 +214,9 @@ impl Worker {
             if self.shared.is_stopping() && self.stop_round() {
                 return;
             }
+            if self.shared.home.is_some() && self.is_spent() {
+                return;
+            }
             if self.is_busy() {
                 if self.searching.get() {
                     self.stop_searching();

@@ -15,7 +15,10 @@ pub use bast_rt::{
 };
 
 #[doc(inline)]
-pub use bast_rt::{run_blocking as blocking, run_blocking_interruptible as blocking_interruptible};
+pub use bast_rt::{
+    BlockingError, run_blocking as blocking, run_blocking_interruptible as blocking_interruptible,
+    try_run_blocking as try_blocking,
+};
 
 #[doc(no_inline)]
 pub use std::thread::available_parallelism;

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "rayon")]
+mod compute;
 pub mod fiber;
 pub mod fs;
 pub mod future;
@@ -16,12 +18,14 @@ pub mod thread;
 pub mod time;
 
 pub use fiber::{
-    Builder, Cancelled, Elapsed, Fiber, FiberId, JoinHandle, Scope, ScopedJoinHandle,
-    available_parallelism, blocking, blocking_interruptible, current, deadline, mask, park,
-    park_timeout, scope, sleep, sleep_until, spawn, spawn_local, stop_requested, timeout,
-    yield_now,
+    BlockingError, Builder, Cancelled, Elapsed, Fiber, FiberId, JoinHandle, Scope,
+    ScopedJoinHandle, available_parallelism, blocking, blocking_interruptible, current, deadline,
+    mask, park, park_timeout, scope, sleep, sleep_until, spawn, spawn_local, stop_requested,
+    timeout, try_blocking, yield_now,
 };
 
+#[cfg(feature = "rayon")]
+pub use compute::compute;
 pub use future::block_on;
 pub use group::{CancelToken, for_each_concurrent, group, join_all, par_map, race};
 

@@ -29,7 +29,8 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["loom"],
     ),
     ("bast-sync", &["bast-rt"], &["loom"]),
-    ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync", "typeid"], &[]),
+    // rayon: behind a feature, for `compute`.
+    ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync", "rayon", "typeid"], &[]),
 ];
 
 fn edges(tree: &Tree) -> Vec<Finding> {

@@ -137,7 +137,7 @@ mod on_the_pool {
         let ended = AtomicBool::new(false);
         let mut own = Rig::new(rig.kind).expect("the driver was there before");
         let data = (&raw const ended).cast_mut().cast();
-        let call = own.start(Op::Call { call: slow, data, interruptible: false });
+        let call = own.start(Op::Call { call: slow, data, interruptible: false, limited: false });
         own.linger(30);
         assert!(own.peek(call).is_none(), "nothing is tested on so slow a machine");
         drop(own);

@@ -23,15 +23,19 @@ unsafe fn count(data: *mut ()) -> i32 {
 fn results(rig: &mut Rig) {
     for value in [0_i32, 7, -libc::ENOENT] {
         let data = std::ptr::without_provenance_mut(value as usize);
-        assert_eq!(rig.run(Op::Call { call: give, data, interruptible: false }).0, value);
+        assert_eq!(
+            rig.run(Op::Call { call: give, data, interruptible: false, limited: false }).0,
+            value
+        );
     }
 }
 
 fn many(rig: &mut Rig) {
     let counter = AtomicUsize::new(0);
     let data = (&raw const counter).cast_mut().cast();
-    let calls: Vec<_> =
-        (0..500).map(|_| rig.start(Op::Call { call: count, data, interruptible: false })).collect();
+    let calls: Vec<_> = (0..500)
+        .map(|_| rig.start(Op::Call { call: count, data, interruptible: false, limited: false }))
+        .collect();
     let mut seen: Vec<i32> = calls.into_iter().map(|ticket| rig.wait(ticket).0).collect();
     seen.sort_unstable();
     assert_eq!(seen, (0..500).collect::<Vec<i32>>());
@@ -61,7 +65,12 @@ mod threads {
     }
 
     fn sleeping(micros: usize, interruptible: bool) -> Op {
-        Op::Call { call: nap, data: std::ptr::without_provenance_mut(micros), interruptible }
+        Op::Call {
+            call: nap,
+            data: std::ptr::without_provenance_mut(micros),
+            interruptible,
+            limited: false,
+        }
     }
 
     fn interruptible_calls_are_interrupted(rig: &mut Rig) {
@@ -128,14 +137,20 @@ mod threads {
         // A pool of one thread, so that the second call has to queue.
         let mut own = narrow(rig.kind);
         let gate = Gate::default();
-        let first = own.start(Op::Call { call: pass, data: gate.data(), interruptible: false });
+        let first = own.start(Op::Call {
+            call: pass,
+            data: gate.data(),
+            interruptible: false,
+            limited: false,
+        });
         while gate.entered.load(Ordering::Relaxed) == 0 {
             own.linger(1);
         }
         let counter = AtomicUsize::new(0);
         let data = (&raw const counter).cast_mut().cast();
-        let second = own.start(Op::Call { call: count, data, interruptible: false });
-        let third = own.start(Op::Call { call: count, data, interruptible: false });
+        let second =
+            own.start(Op::Call { call: count, data, interruptible: false, limited: false });
+        let third = own.start(Op::Call { call: count, data, interruptible: false, limited: false });
         assert!(own.is_stuck(second) && own.is_stuck(third));
         own.cancel(second);
         assert!(own.wait(second).is_errno(libc::ECANCELED));
@@ -147,7 +162,12 @@ mod threads {
 
     fn running_calls_are_not(rig: &mut Rig) {
         let gate = Gate::default();
-        let running = rig.start(Op::Call { call: pass, data: gate.data(), interruptible: false });
+        let running = rig.start(Op::Call {
+            call: pass,
+            data: gate.data(),
+            interruptible: false,
+            limited: false,
+        });
         while gate.entered.load(Ordering::Relaxed) == 0 {
             rig.linger(1);
         }

@@ -40,6 +40,8 @@ pub struct Dump {
 #[derive(Debug)]
 pub(super) struct RuntimeDump {
     pub(super) number: u64,
+    /// Not the runtime itself, but a thread that is bound to a fiber of it.
+    pub(super) bound: bool,
     pub(super) workers: Vec<WorkerDump>,
 }
 
@@ -267,7 +269,11 @@ fn assemble(runtimes: &[Arc<Shared>], answers: Vec<Answers>, start: Instant) -> 
             worker
         });
         let workers = workers.collect();
-        dump.runtimes.push(RuntimeDump { number: runtime.number, workers });
+        dump.runtimes.push(RuntimeDump {
+            number: runtime.number,
+            bound: runtime.home.is_some(),
+            workers,
+        });
     }
     dump.stacks = stacks.list;
     dump.took = start.elapsed();

@@ -72,7 +72,8 @@ pub(super) fn write(dump: &Dump) -> String {
 fn whole(out: &mut String, dump: &Dump) -> fmt::Result {
     out.push_str("{\"runtimes\":");
     list(out, &dump.runtimes, |out, runtime| {
-        write!(out, "{{\"runtime\":{},\"workers\":", runtime.number)?;
+        let bound = if runtime.bound { "\"bound\":true," } else { "" };
+        write!(out, "{{\"runtime\":{},{bound}\"workers\":", runtime.number)?;
         list(out, runtime.workers.iter().enumerate(), worker)?;
         out.push('}');
         Ok(())

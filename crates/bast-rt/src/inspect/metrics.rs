@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use super::runtimes;
 use crate::shared::Shared;
@@ -24,6 +25,8 @@ pub struct RuntimeMetrics {
     pub runtime: u64,
     /// One entry for each worker.
     pub workers: Vec<WorkerMetrics>,
+    /// One entry for each thread that is [bound](crate::Builder::bound) to a fiber now.
+    pub bound: Vec<WorkerMetrics>,
     /// Fibers spawned, by fibers of this runtime and from outside. Up to date as of each worker's last look at
     /// its driver.
     pub spawned: u64,
@@ -35,6 +38,18 @@ pub struct RuntimeMetrics {
     pub blocking_idle: usize,
     /// Calls that no thread has begun with.
     pub blocking_queued: usize,
+    /// The most of the pool's threads that were at work at once.
+    pub blocking_busy_most: usize,
+    /// The most calls that were queued at once.
+    pub blocking_queued_most: usize,
+    /// Calls that a thread has begun with.
+    pub blocking_calls: u64,
+    /// Calls that came when every thread had work, and no more were allowed or to be had.
+    pub blocking_waits: u64,
+    /// The time that all calls together have been queued.
+    pub blocking_waited: Duration,
+    /// Calls that were refused, as the queue was full.
+    pub blocking_refused: u64,
 }
 
 /// The figures of one worker. Counts are since its start.
@@ -89,46 +104,62 @@ pub struct WorkerMetrics {
 /// ```
 #[must_use]
 pub fn metrics() -> Metrics {
-    Metrics { runtimes: runtimes().iter().map(|runtime| of(runtime)).collect() }
+    Metrics {
+        runtimes: runtimes()
+            .iter()
+            .filter(|runtime| runtime.home.is_none())
+            .map(|it| of(it))
+            .collect(),
+    }
 }
 
 /// The figures of one.
 pub(crate) fn of(runtime: &Shared) -> RuntimeMetrics {
     let pool = runtime.pool.stats();
-    let mut spawned = runtime.spawned_outside();
-    let workers = runtime.posts.iter().enumerate().map(|(index, post)| {
-        let board = &post.board;
-        spawned += board.spawned.get();
-        WorkerMetrics {
-            asleep: board.asleep.load(Relaxed),
-            polls: board.polls.get(),
-            resumes: board.resumes.get(),
-            steals: board.steals.get(),
-            remote_wakes: board.remote_wakes.get(),
-            timers: board.timers.get(),
-            submitted: board.submitted.get(),
-            completed_inline: board.inline.get(),
-            started: board.started.get(),
-            ended: board.ended.get(),
-            live: runtime.loads[index].live.load(Relaxed),
-            ready: board.ready.get() as usize,
-            fresh: runtime.fresh_of(index),
-            mail: runtime.loads[index].mailed.load(Relaxed),
-            stacks_used: board.stacks_live.get() as usize,
-            stacks_cached: board.stacks_free.get() as usize,
-            stacks_hot: board.stacks_hot.get() as usize,
-            stack_bytes: board.stack_bytes.get() as usize,
-        }
-    });
-    let workers: Vec<WorkerMetrics> = workers.collect();
+    let list = runtime.bound.list();
+    let all = || list.iter().map(AsRef::as_ref).chain([runtime]).flat_map(|shared| &shared.posts);
+    let (spawned, ended) = runtime.bound.past();
     RuntimeMetrics {
         runtime: runtime.number,
-        spawned,
-        ended: workers.iter().map(|worker| worker.ended).sum(),
-        workers,
+        spawned: spawned
+            + runtime.spawned_outside()
+            + all().map(|post| post.board.spawned.get()).sum::<u64>(),
+        ended: ended + all().map(|post| post.board.ended.get()).sum::<u64>(),
+        workers: (0..runtime.posts.len()).map(|index| worker(runtime, index)).collect(),
+        bound: list.iter().map(|bound| worker(bound, 0)).collect(),
         blocking_threads: pool.threads,
         blocking_idle: pool.idle,
         blocking_queued: pool.queued,
+        blocking_busy_most: pool.busy_most,
+        blocking_queued_most: pool.queued_most,
+        blocking_calls: pool.calls,
+        blocking_waits: pool.waits,
+        blocking_waited: pool.waited,
+        blocking_refused: pool.refused,
+    }
+}
+
+fn worker(shared: &Shared, index: usize) -> WorkerMetrics {
+    let board = &shared.posts[index].board;
+    WorkerMetrics {
+        asleep: board.asleep.load(Relaxed),
+        polls: board.polls.get(),
+        resumes: board.resumes.get(),
+        steals: board.steals.get(),
+        remote_wakes: board.remote_wakes.get(),
+        timers: board.timers.get(),
+        submitted: board.submitted.get(),
+        completed_inline: board.inline.get(),
+        started: board.started.get(),
+        ended: board.ended.get(),
+        live: shared.loads[index].live.load(Relaxed),
+        ready: board.ready.get() as usize,
+        fresh: shared.fresh_of(index),
+        mail: shared.loads[index].mailed.load(Relaxed),
+        stacks_used: board.stacks_live.get() as usize,
+        stacks_cached: board.stacks_free.get() as usize,
+        stacks_hot: board.stacks_hot.get() as usize,
+        stack_bytes: board.stack_bytes.get() as usize,
     }
 }
 
@@ -142,13 +173,20 @@ impl fmt::Display for RuntimeMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "runtime {}: {} spawned, {} ended; blocking pool: {} threads, {} idle, {} calls queued",
+            "runtime {}: {} spawned, {} ended; blocking pool: {} threads, {} idle, {} calls queued; \
+             at most {} busy, {} queued; {} calls, {} waited for a thread, {:.1?} queued, {} refused",
             self.runtime,
             self.spawned,
             self.ended,
             self.blocking_threads,
             self.blocking_idle,
-            self.blocking_queued
+            self.blocking_queued,
+            self.blocking_busy_most,
+            self.blocking_queued_most,
+            self.blocking_calls,
+            self.blocking_waits,
+            self.blocking_waited,
+            self.blocking_refused
         )?;
         type Row = (&'static str, fn(&WorkerMetrics) -> u64);
         const ROWS: &[Row] = &[
@@ -175,10 +213,13 @@ impl fmt::Display for RuntimeMetrics {
         for index in 0..self.workers.len() {
             write!(f, "{index:>14}")?;
         }
+        for _ in &self.bound {
+            write!(f, "{:>14}", "bound")?;
+        }
         writeln!(f)?;
         for (name, value) in ROWS {
             write!(f, "{name:<16}")?;
-            for worker in &self.workers {
+            for worker in self.workers.iter().chain(&self.bound) {
                 write!(f, "{:>14}", value(worker))?;
             }
             writeln!(f)?;

@@ -138,7 +138,9 @@ fn snapshot() -> Result<Snapshot, Not> {
         if pool.idle < pool.threads {
             return Err(Not::Known);
         }
-        known += runtime.posts.len() + pool.threads;
+        // The threads that are bound to a runtime use its pool.
+        let pooled = if runtime.home.is_none() { pool.threads } else { 0 };
+        known += runtime.posts.len() + pooled;
     }
     if !is(Detection::Force) && probe::threads().ok() != Some(known) {
         return Err(Not::Known);

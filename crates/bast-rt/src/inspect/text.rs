@@ -114,12 +114,15 @@ impl fmt::Display for Dump {
             "bast: {}, {}, {}; taken in {}",
             count(live, "fiber"),
             count(workers, "worker"),
-            count(self.runtimes.len(), "runtime"),
+            count(self.runtimes.iter().filter(|runtime| !runtime.bound).count(), "runtime"),
             time(self.took)
         )?;
         for runtime in &self.runtimes {
             for (index, worker) in runtime.workers.iter().enumerate() {
-                write!(f, "runtime {}, worker {index}", runtime.number)?;
+                match runtime.bound {
+                    true => write!(f, "runtime {}, bound thread", runtime.number)?,
+                    false => write!(f, "runtime {}, worker {index}", runtime.number)?,
+                }
                 match worker.state {
                     WorkerState::Well { driver } => write!(f, " ({driver})")?,
                     WorkerState::Ended => write!(f, " has ended")?,

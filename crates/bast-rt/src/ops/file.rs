@@ -6,20 +6,51 @@ use std::time::Duration;
 
 use bast_io::beneath::{self, Patience};
 use bast_io::stat::Answer;
-use bast_io::{Handle, Kind, Op, Stat, msg, warm};
+use bast_io::{Handle, Interest, Kind, Op, Stat, fifo, msg, warm};
 
-use super::{at_once, opened, waiting};
-use crate::{mask, run_blocking};
+use super::{at_once, opened, poll, waiting};
+use crate::{mask, run_blocking, sleep, suspend};
 
 /// `open(2)` with the flags of the same; close-on-exec. `kind` says what is behind the path:
 /// [`Kind::File`], or [`Kind::Pipe`] together with `O_NONBLOCK`.
 ///
 /// # Errors
 /// The kernel's.
+///
+/// A pipe with a name waits for its other end, as it does in the kernel, and looks for it in turns of up to
+/// 20 ms; no thread waits meanwhile. A reader sees a writer's data at once.
 pub fn open(path: &CStr, flags: i32, mode: u32, kind: Kind) -> io::Result<Handle> {
-    let op = Op::Open { path: path.as_ptr(), flags: flags | kind.open_flags(), mode };
+    let flags = flags | kind.open_flags();
+    let op = Op::Open { path: path.as_ptr(), flags, mode };
     // SAFETY: rt 5: the path is borrowed until the operation is over.
-    unsafe { opened(op, kind, None) }
+    let attempt = || unsafe { opened(op, kind, None) };
+    if !fifo::may_wait(flags) || suspend::current().is_none() {
+        return attempt();
+    }
+    let [mut pause, longest] = LOOKS;
+    let handle = loop {
+        match attempt() {
+            Err(error) if fifo::is_alone(&error) && stat_path(path)?.is_fifo() => sleep(pause),
+            result => break result?,
+        }
+        pause = (pause * 2).min(longest);
+    };
+    while fifo::awaits_writer(&handle, flags) && poll_briefly(&handle, pause)? {
+        pause = (pause * 2).min(longest);
+    }
+    Ok(handle)
+}
+
+/// How long a pipe's open waits until it looks again, at first and at most.
+const LOOKS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(20)];
+
+/// Whether nothing has come.
+fn poll_briefly(handle: &Handle, time: Duration) -> io::Result<bool> {
+    match poll(handle, Interest::Readable, Some(time)) {
+        Ok(()) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// As [`open()`], of a relative path that cannot lead out of the directory `dir`.

@@ -176,7 +176,7 @@ pub fn poll(handle: &Handle, interest: Interest, timeout: Option<Duration>) -> i
 /// [`poll`] for a descriptor that is not bast's.
 ///
 /// # Errors
-/// As [`poll`]; `EPERM` if descriptors of this kind cannot be waited for.
+/// As [`poll`]; `EBADF` if it is no open descriptor.
 pub fn poll_fd(
     fd: BorrowedFd<'_>,
     interest: Interest,

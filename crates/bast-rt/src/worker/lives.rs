@@ -147,10 +147,7 @@ impl Worker {
             self.for_each_fiber(|fiber, _| self.apply(fiber, remote::CANCEL));
         }
         let shared = &*self.shared;
-        let drained = self.live.get() == 0
-            && self.ready().is_empty()
-            && !self.has_fresh()
-            && self.post.inbox.is_empty();
+        let drained = self.is_drained();
         if drained != self.drained.replace(drained) {
             if !drained {
                 shared.drained.fetch_sub(1, AcqRel);
@@ -159,12 +156,27 @@ impl Worker {
             }
         }
         // Acquire: whoever ends after the others sees all that they did.
-        let all = drained && shared.drained.load(Acquire) == shared.posts.len();
+        let all = drained
+            && shared.drained.load(Acquire) == shared.posts.len()
+            && shared.bound.is_empty();
         if all && self.searching.replace(false) {
             // A searcher that left without a word would keep the others from searching.
             shared.idle.found();
         }
         all
+    }
+
+    fn is_drained(&self) -> bool {
+        self.live.get() == 0
+            && self.ready().is_empty()
+            && !self.has_fresh()
+            && self.post.inbox.is_empty()
+    }
+
+    /// On a bound thread: its fiber has come and ended, and so have those that it started here. No other can
+    /// come: only a fiber of this thread could start one here.
+    pub(super) fn is_spent(&self) -> bool {
+        self.post.board.ended.get() > 0 && self.is_drained()
     }
 
     /// Calls `f`, which must not end any, with each started fiber.

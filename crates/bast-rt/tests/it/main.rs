@@ -5,6 +5,8 @@
 //! name. What measures the whole process (descriptors, memory, CPU) runs in a child of its own.
 
 mod blocking;
+#[allow(unsafe_code)]
+mod bound;
 mod cancel;
 mod dump;
 mod fibers;

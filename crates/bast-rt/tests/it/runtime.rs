@@ -18,7 +18,7 @@ tests! {
             (Runtime::builder().workers(1025), "workers: 1025"),
             (Runtime::builder().stack_size(1), "stack size: 1 is not between 16384"),
             (Runtime::builder().stack_size(usize::MAX), "stack size: 18446744073709551615"),
-            (Runtime::builder().blocking_threads(0), "blocking threads: 0"),
+            (Runtime::builder().blocking_threads(0), "blocking threads (BAST_BLOCKING_THREADS): 0"),
         ];
         for (builder, expected) in cases {
             let error = builder.build().unwrap_err();

@@ -14,7 +14,9 @@ use super::OpenOptions;
 use super::position::Position;
 use crate::os::unix::with_std_file;
 
-/// How long [`File::lock`] waits between two tries, at first and at most.
+/// How long [`File::lock`] waits between two tries, at first and at most. (A call that waits for the lock would
+/// hold a thread of the pool. As many waiters as there are threads would leave none for whoever has the
+/// lock, who may need one before it can unlock.)
 const LOCK_TRIES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(20)];
 
 /// Same as [`std::fs::File`].

@@ -5,10 +5,13 @@
 mod canaries;
 mod harness;
 
+mod blocking;
+mod bound;
 mod children;
 mod children_only;
 mod copy;
 mod copy_only;
+mod doors;
 mod fibers;
 mod fibers_only;
 mod fs;

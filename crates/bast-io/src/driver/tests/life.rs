@@ -26,7 +26,12 @@ fn dropping_a_driver_with_everything_pending() {
         ops.push(recv(&ours, &mut buf[32..]));
         ops.push(Op::Read { handle: read, buf: buf.as_mut_ptr(), len: 8, offset: None });
         ops.push(Op::Accept { handle: accept, addr: null_mut() });
-        ops.push(Op::Call { call: nap, data: 100 as *mut (), interruptible: false });
+        ops.push(Op::Call {
+            call: nap,
+            data: 100 as *mut (),
+            interruptible: false,
+            limited: false,
+        });
         let lent: Vec<Lent> = ops.into_iter().map(|op| b.start(op)).collect();
         b.nothing();
         let start = Instant::now();
@@ -44,8 +49,18 @@ fn dropping_a_driver_with_everything_pending() {
 fn calls_run_on_the_pool_and_wakes_end_waits() {
     each(|b| {
         let (slow, quick) = (
-            b.start(Op::Call { call: nap, data: 60 as *mut (), interruptible: false }),
-            b.start(Op::Call { call: nap, data: null::<()>().cast_mut(), interruptible: false }),
+            b.start(Op::Call {
+                call: nap,
+                data: 60 as *mut (),
+                interruptible: false,
+                limited: false,
+            }),
+            b.start(Op::Call {
+                call: nap,
+                data: null::<()>().cast_mut(),
+                interruptible: false,
+                limited: false,
+            }),
         );
         assert_eq!(b.driver.pending(), 2);
         let all = b.collect(2);

@@ -113,13 +113,11 @@ pub(super) unsafe fn entry(ring: &Ring, op: &Op) -> Option<squeue::Entry> {
         }
         Op::Open { path, flags, mode } => {
             // As the C library's `open64`; and large files are the rule for io_uring anyway.
+            let flags = flags | waits_for_nobody(flags);
             let entry = opcode::OpenAt::new(Fd(libc::AT_FDCWD), path)
                 .flags(flags | libc::O_CLOEXEC | libc::O_LARGEFILE)
                 .mode(mode)
                 .build();
-            // The ring's first try is with O_NONBLOCK, and to open a FIFO that nobody reads that fails for good.
-            let waits = flags & (libc::O_ACCMODE | libc::O_NONBLOCK) == libc::O_WRONLY;
-            let entry = if waits { entry.flags(io_uring::squeue::Flags::ASYNC) } else { entry };
             (opcode::OpenAt::CODE, entry)
         }
         Op::Fsync { handle, data_only } => {
@@ -159,4 +157,18 @@ pub(super) unsafe fn entry(ring: &Ring, op: &Op) -> Option<squeue::Entry> {
         | Op::Call { .. } => return None,
     };
     ring.has(code).then_some(entry)
+}
+
+/// `O_NONBLOCK` for what the kernel would open without trying first, so that a thread of the ring waits for
+/// the other end of a pipe (module `fifo`). It is taken away again by [`opened`].
+const fn waits_for_nobody(flags: i32) -> i32 {
+    let created = flags & (libc::O_CREAT | libc::O_TRUNC) != 0;
+    if created && crate::fifo::may_wait(flags) { libc::O_NONBLOCK } else { 0 }
+}
+
+/// The ring has opened a file with these flags.
+pub(super) fn opened(fd: i32, flags: i32) {
+    if waits_for_nobody(flags) != 0 {
+        let _ = sys::set_nonblocking(fd, false);
+    }
 }

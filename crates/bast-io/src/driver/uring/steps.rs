@@ -21,6 +21,10 @@ use crate::sys::{self, Mode};
 use crate::warm;
 use crate::{Done, Kind, Op, Outcome, Record};
 
+/// The kernel's own "interrupted", `ERESTARTSYS`: it is not meant to be seen, and is seen if a thread of the ring
+/// is interrupted while it opens a pipe.
+const RESTART: i32 = 512;
+
 impl Uring {
     /// Gives the operation itself to the ring, or does what stands in for that.
     ///
@@ -183,11 +187,12 @@ impl Uring {
         unsafe {
             let stage = (*record.as_ptr()).stage;
             let op = &(*record.as_ptr()).op;
-            let again = result == -libc::EAGAIN || result == -libc::EINTR;
+            let interrupted = result == -libc::EINTR || result == -RESTART;
+            let again = result == -libc::EAGAIN || interrupted;
             let outcome = match stage & !stage::CANCEL {
                 // Asked to end, and it came to nothing yet.
                 _ if stage & stage::CANCEL != 0 && again => Some(Outcome::CANCELLED),
-                stage::RING if result == -libc::EINTR => self.enlist(record),
+                stage::RING if interrupted => self.enlist(record),
                 stage::RING if again && matches!(op, Op::Splice { .. }) => self.advance(record),
                 stage::RING if again => self.stand_in(record),
                 stage::RING => {
@@ -215,6 +220,7 @@ impl Uring {
     pub(super) fn result(&mut self, op: &Op, result: i32, flags: u32) -> Outcome {
         match *op {
             Op::Poll { .. } if result >= 0 => return Outcome(0),
+            Op::Open { flags, .. } if result >= 0 => sqe::opened(result, flags),
             Op::Recv { handle, .. } | Op::RecvMsg { handle, .. } | Op::Accept { handle, .. } => {
                 self.notes.of(handle).drained = !cqueue::sock_nonempty(flags);
             }

@@ -46,7 +46,14 @@ use net::{UnixDatagram, UnixListener, UnixStream};
 
 /// Waits until `fd` can be read without blocking: there is data, or its end, or an error.
 ///
-/// For descriptors that other libraries own. The descriptor may be in either mode, and stays in it.
+/// For descriptors that other libraries own. The descriptor may be in either mode, and stays in it. Several
+/// fibers may wait for one, in both directions; all are woken, so each tries its call and waits again if there is
+/// nothing left for it. For a limit of time put a [`timeout`](crate::timeout()) around it. A regular file is always
+/// ready.
+///
+/// The descriptor is borrowed, so that it cannot be closed meanwhile. If a foreign library does so all the same,
+/// memory is safe and nothing else is disturbed, but the wait may go on until it is cancelled or its time is up:
+/// kernels do not announce it.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -61,7 +68,7 @@ use net::{UnixDatagram, UnixListener, UnixStream};
 /// ```
 ///
 /// # Errors
-/// `EPERM` if it is not possible to wait for this kind of descriptor: a regular file is always ready.
+/// `EBADF` if it is no open descriptor; else the kernel's.
 ///
 /// # Cancellation
 /// A suspension point.

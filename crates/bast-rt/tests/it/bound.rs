@@ -1,0 +1,63 @@
+//! Bound fibers that cannot be had: what runs out, and what is said then.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use bast_rt::{Builder, Runtime, sleep};
+
+use crate::support::process_tests;
+
+/// Lowers a limit of this process; `None` takes that back.
+fn limit(what: libc::__rlimit_resource_t, to: Option<u64>) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a limit of ours, and room for it.
+    unsafe {
+        assert_eq!(libc::getrlimit(what, &raw mut limit), 0);
+        limit.rlim_cur = to.unwrap_or(limit.rlim_max);
+        assert_eq!(libc::setrlimit(what, &raw const limit), 0);
+    }
+}
+
+process_tests! {
+    /// No address space for the thread's stack: an error, and later there is one again.
+    fn without_a_thread_it_is_an_error() {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        runtime.run(|| {
+            sleep(Duration::from_millis(1));
+            // What is mapped by now is more than this already.
+            limit(libc::RLIMIT_AS, Some(4 << 20));
+            let error = Builder::new().bound().spawn(|| ());
+            limit(libc::RLIMIT_AS, None);
+            let error = error.unwrap_err();
+            assert!(error.to_string().contains("ulimit -u"), "{error}");
+            assert_eq!(Builder::new().bound().spawn(|| 7).unwrap().join().unwrap(), 7);
+        });
+        assert!(runtime.metrics().bound.len() <= 1);
+    }
+
+    /// No descriptor for its driver: the thread ends again, and the closure is dropped.
+    fn without_a_driver_it_is_an_error() {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        runtime.run(|| {
+            let (tell, told) = std::sync::mpsc::channel::<()>();
+            limit(libc::RLIMIT_NOFILE, Some(3));
+            let error = Builder::new().bound().spawn(move || drop(tell));
+            limit(libc::RLIMIT_NOFILE, None);
+            assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::EMFILE));
+            assert!(told.recv().is_err());
+            for _ in 0..1_000 {
+                if runtime.metrics().bound.is_empty() {
+                    break;
+                }
+                sleep(Duration::from_millis(5));
+            }
+            assert!(runtime.metrics().bound.is_empty());
+            assert_eq!(Builder::new().bound().spawn(|| 7).unwrap().join().unwrap(), 7);
+        });
+    }
+
+    fn others_are_invalid() {
+        let both = Builder::new().bound().worker(0).spawn(|| ());
+        assert_eq!(both.unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+}
