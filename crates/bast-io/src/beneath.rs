@@ -128,7 +128,8 @@ mod tests {
         symlink(&base, base.join("root/sub/up")).unwrap();
         let root = fs::File::open(base.join("root")).unwrap();
         let root = Handle::from_owned(root.into(), Kind::File);
-        let ways: [&dyn Fn(&CStr) -> io::Result<OwnedFd>; 2] =
+        type Way<'a> = &'a dyn Fn(&CStr) -> io::Result<OwnedFd>;
+        let ways: [Way<'_>; 2] =
             [&|path| open_beneath(&root, path, libc::O_RDONLY, 0, Patience::Disk), &|path| {
                 walk(root.as_raw_fd(), path, libc::O_RDONLY, 0)
             }];

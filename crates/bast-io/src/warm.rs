@@ -17,7 +17,7 @@
 //! Between question and call the page may be evicted, and the call waits for the disk after all. That
 //! takes a machine out of memory, on which nothing is quick; a page that was just looked at goes last.
 //!
-//! A call of [`WINDOW`] bytes takes some 150 µs. That is long, but a window of a quarter costs four questions and
+//! A call of `WINDOW` bytes takes some 150 µs. That is long, but a window of a quarter costs four questions and
 //! four calls, a sixth more for a file of 1 MiB.
 
 use std::io;

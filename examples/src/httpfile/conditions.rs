@@ -169,7 +169,7 @@ mod tests {
         let list = &format!("\"a\", {etag} ,\"b\"");
         let (same, before, after) = (&date(CHANGED), &date(CHANGED - 1), &date(CHANGED + 1));
         let whole = || Verdict::Send(Wanted::Whole);
-        let part = || Verdict::Send(Wanted::Parts(vec![0..10]));
+        let part = || Verdict::Send(Wanted::Parts(std::iter::once(0..10).collect()));
         let cases: Vec<(Vec<(&str, &str)>, Verdict)> = vec![
             (vec![], whole()),
             (vec![("If-None-Match", etag)], Verdict::NotModified),
