@@ -5,7 +5,7 @@
 //!                          |  child: one process per measurement
 //!                          |    micro/<runtime>.rs   one function per benchmark
 //!                          |    sync/<mechanism>.rs  locks, channels, select, timeouts, cancellation
-//!                          |    serve/<runtime>.rs   servers; echo.rs, pong.rs load them
+//!                          |    serve/<runtime>.rs   servers; echo.rs, proxy.rs, pong.rs load them
 //! ```
 
 mod child;
