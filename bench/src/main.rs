@@ -6,7 +6,7 @@
 //!                          |    micro/<runtime>.rs   one function per benchmark
 //!                          |    sync/<mechanism>.rs  locks, channels, select, timeouts, cancellation
 //!                          |    udp.rs               datagrams, singly and in batches
-//!                          |    serve/<runtime>.rs   servers; echo.rs, pong.rs load them
+//!                          |    serve/<runtime>.rs   servers; echo.rs, proxy.rs, pong.rs load them
 //! ```
 
 mod child;

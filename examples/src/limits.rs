@@ -14,6 +14,18 @@ pub fn raise_open_files() {
     }
 }
 
+/// How many files may be open at once.
+#[cfg(unix)]
+#[must_use]
+pub fn open_files() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid rlimit, which the call fills in; it keeps no pointer.
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
+        0 => limit.rlim_cur,
+        _ => u64::MAX,
+    }
+}
+
 /// Other systems have no such limit.
 #[cfg(not(unix))]
 pub fn raise_open_files() {}

@@ -28,7 +28,7 @@ struct Cli {
     #[arg(long, required = true, value_name = "HOST:PORT")]
     to: Vec<String>,
 
-    /// Connections at once; more of them wait to be accepted.
+    /// Connections at once, if there are two descriptors for each; more of them wait to be accepted.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
 
@@ -93,7 +93,7 @@ fn run(cli: &Cli) -> io::Result<()> {
     }
     let config = Config {
         to,
-        max_connections: cli.max_connections as usize,
+        max_connections: room(cli.max_connections),
         connect_timeout: Duration::from_secs_f64(cli.connect_timeout),
         idle_timeout: Duration::from_secs_f64(cli.idle_timeout),
         log: cli.log,
@@ -157,6 +157,14 @@ fn serve(listen: SocketAddr, config: Config, grace: Duration, runs_on: &str) -> 
     let metrics = proxy.metrics();
     say(&metrics.to_string())?;
     say(&format!("{} connections, {} bytes", metrics.connections, metrics.up + metrics.down))
+}
+
+/// As many connections as were asked for, or as have two descriptors each: were more accepted, there would be none
+/// left to reach an upstream with, and nobody would get any further.
+fn room(asked: u32) -> usize {
+    const OURS: u64 = 32;
+    let most = (limits::open_files().saturating_sub(OURS) / 2).max(1);
+    usize::try_from(most).unwrap_or(usize::MAX).min(asked as usize)
 }
 
 /// On the pool: nobody knows how slow the reader is.

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Descriptors: two for a connection, and two more for each direction in which much is under way (`bast::io::copy`
-//! splices through a pipe then; if there is none it copies by hand). When they run out, accepting waits, and a connection
-//! that needs one for its upstream waits for as long as connecting may take.
+//! splices through a pipe then; if there is none it copies by hand). When they run out, a connection
+//! that needs one for its upstream waits for as long as connecting may take, and nobody is accepted meanwhile, who would
+//! take the next one that comes free.
 //!
 //! Memory ordering: counters are Relaxed, as each is a figure of its own. The registry's lock orders the rest.
 
@@ -141,6 +142,9 @@ impl Proxy {
         let mut pause = Duration::from_millis(1);
         loop {
             let Ok(room) = Arc::clone(&shared.room).acquire_owned() else { return };
+            while shared.upstreams.is_starving() {
+                bast::sleep(Duration::from_millis(5));
+            }
             let fault = match shared.listener.accept() {
                 Ok((client, peer)) => {
                     shared.counters.connections.fetch_add(1, Relaxed);

@@ -12,13 +12,15 @@ use bast::net::TcpStream;
 pub struct Upstreams {
     all: Vec<SocketAddr>,
     next: AtomicUsize,
+    /// How many wait for a descriptor.
+    starving: AtomicUsize,
 }
 
 impl Upstreams {
     /// In this order.
     #[must_use]
     pub fn new(all: Vec<SocketAddr>) -> Upstreams {
-        Upstreams { all, next: AtomicUsize::new(0) }
+        Upstreams { all, next: AtomicUsize::new(0), starving: AtomicUsize::new(0) }
     }
 
     /// Connects to the one whose turn it is, or to the first after it that answers within `timeout`.
@@ -30,30 +32,46 @@ impl Upstreams {
         let mut fault = io::Error::other("there is no upstream");
         for n in 0..self.all.len() {
             let addr = self.all[first.wrapping_add(n) % self.all.len()];
-            match patiently(addr, timeout) {
+            match self.patiently(addr, timeout) {
                 Ok(stream) => return Ok((stream, addr)),
                 Err(error) => fault = error,
             }
         }
         Err(fault)
     }
-}
 
-/// A shortage is ours and not the upstream's: it passes when connections end.
-fn patiently(addr: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-    const SHORTAGES: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
-    let start = Instant::now();
-    let mut pause = Duration::from_millis(2);
-    loop {
-        match TcpStream::connect_timeout(&addr, timeout) {
-            Err(error)
-                if error.raw_os_error().is_some_and(|code| SHORTAGES.contains(&code))
-                    && start.elapsed() < timeout =>
-            {
-                bast::sleep(pause);
-                pause = (pause * 2).min(Duration::from_millis(50));
+    /// Whether somebody waits for a descriptor, so that nobody else should be accepted.
+    #[must_use]
+    pub fn is_starving(&self) -> bool {
+        self.starving.load(Relaxed) > 0
+    }
+
+    /// A shortage is ours and not the upstream's: it passes when connections end.
+    fn patiently(&self, addr: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+        struct Starving<'a>(&'a AtomicUsize);
+        impl Drop for Starving<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Relaxed);
             }
-            result => return result,
+        }
+
+        const SHORTAGES: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+        let start = Instant::now();
+        let mut starving = None;
+        loop {
+            match TcpStream::connect_timeout(&addr, timeout) {
+                Err(error)
+                    if error.raw_os_error().is_some_and(|code| SHORTAGES.contains(&code))
+                        && start.elapsed() < timeout =>
+                {
+                    starving.get_or_insert_with(|| {
+                        self.starving.fetch_add(1, Relaxed);
+                        Starving(&self.starving)
+                    });
+                    bast::sleep(Duration::from_millis(5));
+                }
+                result => return result,
+            }
         }
     }
 }

@@ -152,10 +152,12 @@ twins! {
             assert_eq!(more.limit(), (1 << 40) - 5);
         });
         let data = bytes(100_000);
-        client.write_all(&data).unwrap();
+        let (mut writer, sent) = (client.try_clone().unwrap(), data.clone());
+        let writer = spawn(move || writer.write_all(&sent));
         let mut back = vec![0; data.len()];
         client.read_exact(&mut back).unwrap();
         assert!(back == data);
+        writer.join().unwrap().unwrap();
         client.write_all(b"after").unwrap();
         client.shutdown(Shutdown::Write).unwrap();
         let mut rest = String::new();
@@ -235,12 +237,17 @@ twins! {
         from.set_nonblocking(false).unwrap();
         from.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
         let data = bytes(40_000);
-        feed.write_all(&data).unwrap();
+        let sent = data.clone();
+        let feeder = spawn(move || feed.write_all(&sent).map(|()| feed));
+        let reader = spawn(move || {
+            let mut back = vec![0; 40_000];
+            end.read_exact(&mut back).map(|()| (end, back))
+        });
         assert_eq!(io::copy(&mut from, &mut to).unwrap_err().kind(), ErrorKind::WouldBlock);
         // What was read before has been written.
-        let mut back = vec![0; data.len()];
-        end.read_exact(&mut back).unwrap();
+        let (_end, back) = reader.join().unwrap().unwrap();
         assert!(back == data);
+        let mut feed = feeder.join().unwrap().unwrap();
         // Nobody reads what is written.
         from.set_read_timeout(None).unwrap();
         to.set_write_timeout(Some(Duration::from_millis(30))).unwrap();

@@ -71,6 +71,51 @@ fn a_copy_that_waits_holds_up_nobody() {
 }
 
 #[test]
+fn from_plain_threads_and_back() {
+    needs_kernel!();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut feed, first) = pair(&listener);
+    let (second, third) = pair(&listener);
+    let (mut end, last) = pair(&listener);
+    let data: Vec<u8> = (0..400_000_u32).map(|n| (n / 253) as u8).collect();
+    let expected = data.clone();
+    // A thread copies to a fiber, and that to a thread; the timeout has the thread poll.
+    first.set_read_timeout(Some(Duration::from_secs(50))).unwrap();
+    let thread = std::thread::spawn(move || bast::io::copy(&mut &first, &mut &second).unwrap());
+    let fiber = bast::spawn(move || bast::io::copy(&mut &third, &mut &last).unwrap());
+    let feeder = std::thread::spawn(move || feed.write_all(&data).unwrap());
+    let mut all = Vec::new();
+    end.read_to_end(&mut all).unwrap();
+    feeder.join().unwrap();
+    assert_eq!((thread.join().unwrap(), fiber.join().unwrap()), (400_000, 400_000));
+    assert!(all == expected);
+}
+
+#[test]
+fn a_spliced_socket_given_to_std_blocks() {
+    needs_kernel!();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut feed, from) = pair(&listener);
+    let (end, to) = pair(&listener);
+    let reader = std::thread::spawn(move || (&end).read_exact(&mut vec![0; 500_000]).map(|()| end));
+    let writer = std::thread::spawn(move || feed.write_all(&[1; 500_000]).map(|()| feed));
+    let copied = bast::spawn(move || {
+        bast::io::copy(&mut (&from).take(500_000), &mut &to).unwrap();
+        from
+    });
+    let (from, mut feed) = (copied.join().unwrap(), writer.join().unwrap().unwrap());
+    reader.join().unwrap().unwrap();
+    let mut std = std::net::TcpStream::from(from);
+    let waiting = std::thread::spawn(move || {
+        let mut byte = [0];
+        std.read_exact(&mut byte).map(|()| byte)
+    });
+    std::thread::sleep(Duration::from_millis(30));
+    feed.write_all(b"!").unwrap();
+    assert_eq!(&waiting.join().unwrap().unwrap(), b"!");
+}
+
+#[test]
 fn a_great_file_can_be_given_up() {
     needs_kernel!();
     let dir = Temp::new();

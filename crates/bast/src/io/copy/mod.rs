@@ -61,6 +61,7 @@ const PART: u64 = 16 << 20;
 /// * Between files it goes in parts of 16 MiB.
 /// * A socket's timeout is that of each wait for it, as it was when that began; and a socket that
 ///   is non-blocking when the copy begins is so for the whole of it.
+/// * A socket's descriptor may be in non-blocking mode afterwards, which matters to who uses it by its number only.
 ///
 /// # Errors
 /// As std's. What had been read and not yet written is lost then: at most 512 KiB.
