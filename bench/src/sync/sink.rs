@@ -20,7 +20,7 @@ use std::thread;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 const TASKS: usize = 200;
-const RECORDS: u64 = 200_000;
+const RECORDS: u64 = 20_000;
 const RECORD: [u8; 100] = [b'r'; 100];
 
 /// Where a chunk's records go, and what has arrived in the end.
