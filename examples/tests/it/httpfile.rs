@@ -261,7 +261,7 @@ fn pipelined_requests_are_answered_in_order_and_a_body_ends_the_connection() {
         stream.write_all(smuggled.as_bytes()).unwrap();
         let answer = read(&mut stream, false);
         assert_eq!((answer.status, answer.field("Connection")), (200, Some("close")));
-        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "and nothing else");
+        assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0, "and nothing else");
         let mut old = server.connect();
         old.write_all(b"GET /hello.txt HTTP/1.0\r\n\r\n").unwrap();
         let mut all = String::new();
@@ -300,7 +300,7 @@ fn slow_clients_are_not_waited_for() {
         assert_eq!(ask(&mut stream, "GET", "/hello.txt", "").status, 200);
         assert_eq!(dribbler.join().unwrap(), 0, "{driver}: they are all gone");
         // Idle between two requests: closed, in good order.
-        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
         // A head that stops is told so.
         let mut stream = server.connect();
         stream.write_all(b"GET / HT").unwrap();

@@ -167,7 +167,8 @@ impl Sim {
             Ok(Some((serial, side))) => {
                 let first = !self.waiting.contains_key(&(serial, side));
                 // What must not wait does not stand behind those that do.
-                if op.is_dontwait() || (first && world.rng.chance(1, 2)) {
+                let now = if first { world.rng.chance(1, 2) } else { op.is_dontwait() };
+                if now {
                     // SAFETY: io 1.
                     let result = unsafe { attempt_record(&mut world, serial, record) };
                     if result.is_some() {
