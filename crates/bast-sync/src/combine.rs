@@ -23,6 +23,7 @@
 use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bast_rt::wait::{self, Interruption, Parked, Reason};
 use bast_rt::{mask, yield_now};
@@ -47,7 +48,7 @@ pub trait Sink {
     /// None of them has been passed on.
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Self::Error>;
 
-    /// Takes the last `count` bytes back, if it can. A cancellation is not delivered in here.
+    /// Takes the last `count` bytes back, if it can. A cancellation is not delivered in here. A panic means: no.
     fn undo(&mut self, _count: usize) -> bool {
         false
     }
@@ -69,6 +70,8 @@ pub enum Failure<E> {
 pub struct Combiner<S: Sink> {
     state: Lock<State>,
     work: UnsafeCell<Work<S>>,
+    /// The leader's `wait::id`; 0: nobody leads. A caller finds its own here only if it has put it here: so Relaxed.
+    leader: AtomicU64,
     /// A batch that has as much is full.
     limit: usize,
 }
@@ -134,7 +137,12 @@ impl<S: Sink> Combiner<S> {
         };
         let (waiting, taken) = (List::new(), List::new());
         let state = State { leading: false, torn: false, waiting, taken };
-        Combiner { state: Lock::new(state), work: UnsafeCell::new(work), limit }
+        Combiner {
+            state: Lock::new(state),
+            work: UnsafeCell::new(work),
+            leader: AtomicU64::new(0),
+            limit,
+        }
     }
 
     /// Passes on a block, and waits until that is done.
@@ -143,7 +151,7 @@ impl<S: Sink> Combiner<S> {
     /// That of the sink about this very block; or an earlier block was torn.
     ///
     /// # Panics
-    /// With the panic of the sink.
+    /// With the panic of the sink. Within [`with`](Combiner::with), or by the sink itself: it would wait for itself.
     ///
     /// # Cancellation
     /// A suspension point if it has to wait, or the sink is one. The block is passed on whole, perhaps later,
@@ -163,7 +171,7 @@ impl<S: Sink> Combiner<S> {
     /// A block was torn.
     ///
     /// # Panics
-    /// With the panic of `f` or of the sink.
+    /// With the panic of `f` or of the sink; as [`write`](Combiner::write).
     ///
     /// # Cancellation
     /// As [`write`](Combiner::write).
@@ -194,6 +202,7 @@ impl<S: Sink> Combiner<S> {
 
     /// For who has become the leader. `mine`: its block's number, if that is in the batch.
     fn lead(&self, mine: Option<u64>) -> Leader<'_, S> {
+        self.leader.store(wait::id(), Relaxed);
         // SAFETY: there is one leader at a time.
         Leader { combiner: self, work: unsafe { &mut *self.work.get() }, mine, end: None }
     }
@@ -206,6 +215,12 @@ impl<S: Sink> Combiner<S> {
         }
         if !std::mem::replace(&mut state.leading, true) {
             return Told::Lead;
+        }
+        let me = wait::id();
+        // `u64::MAX` stands for any thread that is about to end.
+        if self.leader.load(Relaxed) == me && me != u64::MAX {
+            drop(state);
+            panic!("a Combiner was used within its own `with` or sink: it would wait for itself");
         }
         if let Err(interruption) = self.queue(state, slot) {
             interruption.raise();
@@ -284,8 +299,17 @@ impl<S: Sink> Leader<'_, S> {
         self.combiner.state.lock().torn
     }
 
-    fn tear(&self) {
-        self.combiner.state.lock().torn = true;
+    /// Has the sink take back the beginning of a block. False if that has torn it.
+    fn take_back(&mut self, part: usize) -> bool {
+        if part == 0 {
+            return true;
+        }
+        let tear = Tear(&self.combiner.state);
+        let taken_back = mask(|| self.work.sink.undo(part));
+        if taken_back {
+            std::mem::forget(tear);
+        }
+        taken_back
     }
 
     fn write(mut self, block: &[u8], alone: bool) -> End<S::Error> {
@@ -341,6 +365,8 @@ impl<S: Sink> Leader<'_, S> {
 
     /// Passes the batch on.
     fn write_batch(&mut self) {
+        // Empty blocks are passed on without a call.
+        self.settle();
         while self.work.done < self.work.batch.len() {
             let Work { sink, batch, done, .. } = &mut *self.work;
             match call(sink, &self.combiner.state, &batch[*done..]) {
@@ -357,8 +383,7 @@ impl<S: Sink> Leader<'_, S> {
         let Some((number, end)) = self.work.blocks.pop_front() else { return };
         let part = self.work.done - self.work.start;
         (self.work.done, self.work.start) = (end, end);
-        if part > 0 && !mask(|| self.work.sink.undo(part)) {
-            self.tear();
+        if !self.take_back(part) {
             self.work.done = self.work.batch.len();
         }
         let state = self.combiner.state.lock();
@@ -369,7 +394,7 @@ impl<S: Sink> Leader<'_, S> {
 
     /// Tells the owners of what has been passed on, or never will be.
     fn settle(&mut self) {
-        loop {
+        while self.work.blocks.front().is_some_and(|block| block.1 <= self.work.done) {
             let mut wakes = [const { None::<Wake> }; TURN];
             let mut state = self.combiner.state.lock();
             let torn = state.torn;
@@ -381,7 +406,7 @@ impl<S: Sink> Leader<'_, S> {
                         let end = if torn { Err(Failure::Torn) } else { Ok(()) };
                         (*wake, state) = self.tell(state, number, end);
                     }
-                    _ => return,
+                    _ => break,
                 }
             }
         }
@@ -412,16 +437,17 @@ fn tell<E>(slot: *mut (), what: Told<E>) {
     unsafe { &*slot.cast::<Slot<E>>() }.told.set(Some(what));
 }
 
+/// Tears when it is dropped.
+struct Tear<'a>(&'a Lock<State>);
+
+impl Drop for Tear<'_> {
+    fn drop(&mut self) {
+        self.0.lock().torn = true;
+    }
+}
+
 /// Calls the sink once.
 fn call<S: Sink>(sink: &mut S, state: &Lock<State>, bytes: &[u8]) -> Result<usize, S::Error> {
-    struct Tear<'a>(&'a Lock<State>);
-
-    impl Drop for Tear<'_> {
-        fn drop(&mut self) {
-            self.0.lock().torn = true;
-        }
-    }
-
     if sink.is_clean() {
         return sink.write(bytes);
     }
@@ -448,9 +474,7 @@ impl<S: Sink> Alone<'_, '_, S> {
                 Ok(n) => self.done += n,
                 Err(error) => {
                     let part = std::mem::take(&mut self.done);
-                    if part > 0 && !mask(|| self.leader.work.sink.undo(part)) {
-                        self.leader.tear();
-                    }
+                    self.leader.take_back(part);
                     return Err(Failure::Sink(error));
                 }
             }
@@ -470,6 +494,7 @@ impl<S: Sink> Drop for Alone<'_, '_, S> {
 
 impl<S: Sink> Drop for Leader<'_, S> {
     fn drop(&mut self) {
+        self.combiner.leader.store(0, Relaxed);
         if let Some(mine) = self.mine {
             // It is still there only if this unwinds.
             self.work.remove(mine);

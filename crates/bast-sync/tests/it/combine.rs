@@ -222,6 +222,72 @@ tests! {
         });
     }
 
+    fn empty_blocks_among_others_are_told_of() {
+        on_many(|| {
+            let (tape, view) = tape(|bytes| { yield_now(); Ok(bytes.len()) });
+            let combiner = Arc::new(Combiner::new(tape, 1 << 16));
+            let fibers: Vec<_> = (0..30).map(|name| {
+                let combiner = Arc::clone(&combiner);
+                spawn(move || for n in 0..50 {
+                    let text = if (name + n) % 5 == 0 { format!("{name}-{n} ") } else { String::new() };
+                    combiner.write(text.as_bytes()).unwrap();
+                })
+            }).collect();
+            fibers.into_iter().for_each(|f| f.join().unwrap());
+            let text = view.text();
+            let mut seen: Vec<_> = text.split_terminator(' ').collect();
+            let written = seen.len();
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!((seen.len(), written), (300, 300), "written, and how often: {text}");
+        });
+    }
+
+    fn an_undo_that_panics_tears() {
+        for len in [6, 10_000] {
+            on_one(move || {
+                let (mut tape, view) = tape(script(vec![takes(4), fails()]));
+                tape.undoes = true;
+                // Half of it is on the tape, and `undo` meets a poisoned lock.
+                let tape_of = Arc::clone(&tape.tape);
+                tape.step = {
+                    let mut step = tape.step;
+                    Box::new(move |bytes| {
+                        let taken = step(bytes);
+                        if taken.is_err() {
+                            let poison = Arc::clone(&tape_of);
+                            let _ = std::thread::spawn(move || {
+                                let _guard = poison.lock();
+                                resume_unwind(Box::new("poison"));
+                            }).join();
+                        }
+                        taken
+                    })
+                };
+                let combiner = Combiner::new(tape, 1 << 16);
+                let block = vec![b'a'; len];
+                assert!(panic_of(|| combiner.write(&block)).contains("Poison"));
+                assert_eq!(combiner.write(b"b"), Err(Failure::Torn));
+                assert_eq!(view.text(), "aaaa");
+            });
+        }
+    }
+
+    fn who_leads_and_writes_is_told_so() {
+        let test = || {
+            let (tape, view) = tape(|bytes| Ok(bytes.len()));
+            let combiner = Combiner::new(tape, 1 << 16);
+            let inner = || combiner.with(|_| combiner.write(b"inner"));
+            assert!(panic_of(inner).contains("within"));
+            let inner = || combiner.with(|_| combiner.with(|_| ()));
+            assert!(panic_of(inner).contains("within"));
+            combiner.write(b"after").unwrap();
+            assert_eq!(view.text(), "after");
+        };
+        on_one(test);
+        test();
+    }
+
     fn storm() {
         const FIBERS: usize = 60;
         on_many(|| {

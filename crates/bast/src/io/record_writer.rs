@@ -130,7 +130,8 @@ impl RecordWriter<File> {
     #[must_use]
     pub fn truncating(file: File) -> RecordWriter<File> {
         RecordWriter::new(file).undo(|file, count| {
-            let start = file.metadata()?.len() - count as u64;
+            let start = file.metadata()?.len().checked_sub(count as u64);
+            let start = start.ok_or(io::ErrorKind::InvalidData)?;
             file.set_len(start)?;
             file.seek(io::SeekFrom::Start(start)).map(drop)
         })
@@ -156,7 +157,7 @@ impl<W: Write> RecordWriter<W> {
     }
 
     /// Takes back the last bytes, which are the beginning of a record that failed: `undo` gets the writer and their
-    /// number. If it succeeds, the record's writer gets the error, and the others go on.
+    /// number. If it succeeds, the record's writer gets the error, and the others go on. If it panics the sink is torn.
     #[must_use]
     pub fn undo(
         mut self,
@@ -172,7 +173,8 @@ impl<W: Write> RecordWriter<W> {
     /// What the sink said of this very record. If an earlier one was torn: an error that says so.
     ///
     /// # Panics
-    /// With the panic of the writer, if the call was made for this record.
+    /// With the panic of the writer, if the call was made for this record. Within [`with`](RecordWriter::with), or by the
+    /// writer itself: it would wait for itself.
     ///
     /// # Cancellation
     /// A suspension point.
@@ -197,7 +199,7 @@ impl<W: Write> RecordWriter<W> {
     /// If a record was torn.
     ///
     /// # Panics
-    /// With the panic of `f`.
+    /// With the panic of `f`; as [`write_record`](RecordWriter::write_record).
     ///
     /// # Cancellation
     /// A suspension point.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bast_io::Interest;
 use bast_io::child::{self, SIGKILL, SIGTERM};
-use bast_rt::{Instant, ScopedJoinHandle, ops, run_blocking_interruptible, sleep};
+use bast_rt::{Instant, ops, run_blocking_interruptible, sleep};
 
 use super::reaper;
 use crate::io::pipe::pipe_end;
@@ -242,33 +242,11 @@ impl Child {
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
         // Both at once: a child whose stderr is full writes no more to stdout.
         let (stdout, stderr) = if stdout.is_some() && stderr.is_some() {
-            bast_rt::scope(|s| {
-                let stderr = CancelOnDrop(Some(s.spawn(|| all(stderr))));
-                let stdout = all(stdout);
-                (stdout, stderr.join())
-            })
+            bast_sync::join(|| all(stdout), || all(stderr))
         } else {
             (all(stdout), all(stderr))
         };
         Ok(Output { status: self.wait()?, stdout: stdout?, stderr: stderr? })
-    }
-}
-
-/// So that the scope's end does not wait for the child if the caller is cancelled.
-struct CancelOnDrop<'s, T>(Option<ScopedJoinHandle<'s, T>>);
-
-impl<T> CancelOnDrop<'_, T> {
-    fn join(mut self) -> T {
-        let fiber = self.0.take().expect("joined once");
-        fiber.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
-}
-
-impl<T> Drop for CancelOnDrop<'_, T> {
-    fn drop(&mut self) {
-        if let Some(fiber) = &self.0 {
-            fiber.cancel();
-        }
     }
 }
 

@@ -224,3 +224,22 @@ pub(crate) fn children() -> Vec<(u32, char)> {
     });
     numbers.collect()
 }
+
+#[test]
+fn reading_both_outputs_is_given_up_in_time() {
+    needs_kernel!();
+    // Whichever of the two is the one that does not end.
+    for closed in ["exec 1>&-", "exec 2>&-", ":"] {
+        let begun = Instant::now();
+        let runtime = bast::Runtime::builder().workers(1).build().unwrap();
+        runtime.run(move || {
+            let output = bast::timeout(Duration::from_millis(100), || {
+                let mut command = Command::new("sh");
+                command.args(["-c", &format!("{closed}; exec sleep 60")]);
+                command.kill_on_drop(true).output()
+            });
+            assert!(output.is_err());
+        });
+        assert!(begun.elapsed() < PATIENCE, "{closed}: waited for the child");
+    }
+}
