@@ -349,7 +349,10 @@ unsafe fn execute(op: &Op) -> Outcome {
         unsafe {
             match *op {
                 // Only the disk may be waited for here: the driver watches the peer.
-                Op::SendFile { .. } | Op::Splice { .. } => sys::call(op, Mode::NoWait),
+                Op::SendFile { .. } | Op::Splice { .. } => {
+                    op.unblock_ends();
+                    sys::call(op, Mode::NoWait)
+                }
                 Op::Open { path, flags, mode } => fifo::open(path, flags, mode),
                 _ => blocking::execute(op, None),
             }
