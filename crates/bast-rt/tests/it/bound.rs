@@ -56,6 +56,12 @@ process_tests! {
         });
     }
 
+    fn they_count_the_workers_of_their_runtime() {
+        let runtime = Runtime::builder().workers(3).build().unwrap();
+        let bound = runtime.run(|| Builder::new().bound().spawn(bast_rt::workers).unwrap().join());
+        assert_eq!(bound.unwrap(), 3);
+    }
+
     fn others_are_invalid() {
         let both = Builder::new().bound().worker(0).spawn(|| ());
         assert_eq!(both.unwrap_err().kind(), ErrorKind::InvalidInput);
