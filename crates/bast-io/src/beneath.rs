@@ -9,8 +9,8 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::sys::retry;
-use crate::{Handle, Outcome};
+use crate::sys::{self, retry};
+use crate::{Handle, Outcome, fifo};
 
 /// What [`open_beneath`] is to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +26,12 @@ pub enum Patience {
 /// on a kernel that does not have it (before 5.6), or a sandbox that hides it, the path is walked name by
 /// name, and every symbolic link is refused.
 ///
+/// A pipe with a name is not waited for, and no other device: whoever made it could stop this thread. It is opened
+/// as if with `O_NONBLOCK`, and has the mode that `flags` say afterwards.
+///
 /// # Errors
-/// `EXDEV` for a path that leads out, `ELOOP` for a link that is refused, `EAGAIN` as [`Patience`]
-/// says; else as `open(2)`.
+/// `ENXIO` for a pipe that is to be written and that nobody reads; `EXDEV` for a path that leads out,
+/// `ELOOP` for a link that is refused, `EAGAIN` as [`Patience`] says; else as `open(2)`.
 pub fn open_beneath(
     dir: &Handle,
     path: &CStr,
@@ -36,9 +39,24 @@ pub fn open_beneath(
     mode: u32,
     patience: Patience,
 ) -> io::Result<OwnedFd> {
+    let dir = dir.as_raw_fd();
+    if !fifo::may_wait(flags) {
+        return open(dir, path, flags, mode, patience);
+    }
+    let opened = match open(dir, path, flags | libc::O_NONBLOCK, mode, patience) {
+        // Somebody has a lease on the file, and gives it up for those who wait.
+        Err(error) if patience == Patience::Disk && error.kind() == io::ErrorKind::WouldBlock => {
+            return open(dir, path, flags, mode, patience);
+        }
+        opened => opened?,
+    };
+    sys::set_nonblocking(opened.as_raw_fd(), false).into_result()?;
+    Ok(opened)
+}
+
+fn open(dir: i32, path: &CStr, flags: i32, mode: u32, patience: Patience) -> io::Result<OwnedFd> {
     /// Renames elsewhere in the tree make the kernel say EAGAIN; it asks to be asked again.
     const TRIES: usize = 64;
-    let dir = dir.as_raw_fd();
     let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
     let mut outcome = Outcome::from_errno(libc::EAGAIN);
     let tries = if patience == Patience::None { 1 } else { TRIES };
@@ -151,6 +169,47 @@ mod tests {
         }
         assert!(ways[1](c"within").is_err(), "the walk refuses all links");
         fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_with_a_name_is_not_waited_for() {
+        let base = std::env::temp_dir().join(format!("bast-beneath-fifo-{}", std::process::id()));
+        fs::create_dir_all(&base).unwrap();
+        let path = CString::new(base.join("fifo").to_str().unwrap()).unwrap();
+        // SAFETY: a path.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+        let (tell, told) = std::sync::mpsc::channel();
+        let dir = base.clone();
+        std::thread::spawn(move || {
+            let root = fs::File::open(dir).unwrap();
+            let root = Handle::from_owned(root.into(), Kind::File);
+            for flags in [libc::O_RDONLY, libc::O_WRONLY] {
+                for patience in [Patience::None, Patience::Disk] {
+                    let result = open_beneath(&root, c"fifo", flags, 0, patience);
+                    tell.send(result.map(|fd| mode_of(&fd))).unwrap();
+                }
+            }
+        });
+        for i in 0..4 {
+            let opened = told
+                .recv_timeout(std::time::Duration::from_secs(10))
+                .unwrap_or_else(|e| panic!("{i} waits: {e}"));
+            match opened {
+                Ok(mode) => assert_eq!((i < 2, mode & libc::O_NONBLOCK), (true, 0)),
+                // Nobody reads; or no directory is to be read, on an old kernel.
+                Err(error) => assert!(
+                    i >= 2 && error.raw_os_error() == Some(libc::ENXIO)
+                        || i % 2 == 0 && error.raw_os_error() == Some(libc::EAGAIN),
+                    "{i}: {error}"
+                ),
+            }
+        }
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    fn mode_of(fd: &OwnedFd) -> i32 {
+        // SAFETY: no memory is involved.
+        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }
     }
 
     #[test]

@@ -133,7 +133,8 @@ impl Op {
     }
 
     /// Sets the descriptors non-blocking that `splice` and `sendfile` must not wait for. They stay
-    /// so: clearing the mode again would race with another such operation.
+    /// so: clearing the mode again would race with another such operation. It is done for each call, as the mode is
+    /// the open file's: somebody may have set it through a clone.
     pub(crate) fn unblock_ends(&self) {
         let ends = match *self {
             Op::Splice { from, to, .. } => [Some(from), Some(to)],

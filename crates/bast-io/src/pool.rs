@@ -24,6 +24,7 @@ mod load;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::blocking;
 use crate::driver::remote::Remote;
@@ -319,12 +320,13 @@ impl Shared {
             if state.closing {
                 break;
             }
+            // One that is to stay has nothing to ask the clock.
+            let spare = state.threads > self.bounds.min_threads;
+            let idle_for = if spare { self.bounds.idle_for } else { Duration::MAX };
             state.idle += 1;
             let (again, timeout) = self
                 .changed
-                .wait_timeout_while(state, self.bounds.idle_for, |s| {
-                    s.queue.is_empty() && !s.closing
-                })
+                .wait_timeout_while(state, idle_for, |s| s.queue.is_empty() && !s.closing)
                 .unwrap_or_else(PoisonError::into_inner);
             state = again;
             state.idle -= 1;
@@ -347,7 +349,10 @@ unsafe fn execute(op: &Op) -> Outcome {
         unsafe {
             match *op {
                 // Only the disk may be waited for here: the driver watches the peer.
-                Op::SendFile { .. } | Op::Splice { .. } => sys::call(op, Mode::NoWait),
+                Op::SendFile { .. } | Op::Splice { .. } => {
+                    op.unblock_ends();
+                    sys::call(op, Mode::NoWait)
+                }
                 Op::Open { path, flags, mode } => fifo::open(path, flags, mode),
                 _ => blocking::execute(op, None),
             }

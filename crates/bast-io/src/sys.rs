@@ -297,12 +297,13 @@ pub(crate) unsafe fn read_cached(op: &Op) -> Option<Outcome> {
 }
 
 /// Tries a splice in which no file takes part, so that nothing can delay it: `SPLICE_F_NONBLOCK` is for the
-/// pipe, and [`unblock_ends`](Op::unblock_ends) was for the socket. `None` for every other operation.
+/// pipe, and [`unblock_ends`](Op::unblock_ends) for the socket. `None` for every other operation.
 pub(crate) fn spliced(op: &Op) -> Option<Outcome> {
     let Op::Splice { from, to, .. } = *op else { return None };
     if from.kind == Kind::File || to.kind == Kind::File {
         return None;
     }
+    op.unblock_ends();
     // SAFETY: the operation names no memory.
     Some(unsafe { call(op, Mode::NoWait) })
 }

@@ -35,7 +35,7 @@ const WINDOW: usize = 1 << 20;
 const PAGES: usize = 16;
 
 /// Sends what is in memory: `EAGAIN` if the socket has no room, `None` if the disk may be needed, or if
-/// `op` is no `SendFile`. The socket is in non-blocking mode.
+/// `op` is no `SendFile`. The socket is set non-blocking for each: whoever has got a clone may have set both blocking.
 pub(crate) fn send_file(op: &Op) -> Option<Outcome> {
     let Op::SendFile { to, file, offset, len } = *op else { return None };
     if file.kind != Kind::File {
@@ -43,8 +43,11 @@ pub(crate) fn send_file(op: &Op) -> Option<Outcome> {
     }
     let len = in_memory(file.raw, offset, len.min(WINDOW));
     let op = Op::SendFile { to, file, offset, len };
-    // SAFETY: the operation names no memory.
-    (len > 0).then(|| unsafe { sys::call(&op, Mode::NoWait) })
+    (len > 0).then(|| {
+        op.unblock_ends();
+        // SAFETY: the operation names no memory.
+        unsafe { sys::call(&op, Mode::NoWait) }
+    })
 }
 
 /// How many of the `len` bytes at `offset` are known to be in memory. All of them, if the file ends before.

@@ -236,6 +236,10 @@ where
             return f();
         }
     }
+    if cancel::mine().masks.get() != 0 || wait::is_unwinding() {
+        // Nothing would be delivered. And when the runtime ends no more fibers begin, but this has to run.
+        return run_blocking(f);
+    }
     match spawn(move || run_blocking(f)).join() {
         Ok(value) => value,
         Err(payload) => unwinding::pass_on(payload),

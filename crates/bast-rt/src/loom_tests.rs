@@ -273,6 +273,104 @@ fn loom_join_that_leaves_and_comes_back() {
     });
 }
 
+/// A handle that is polled as a future, twice with another waker, and dropped: the finisher sees no waker that
+/// is gone or being replaced, and the last poll's is called unless that poll sees the end.
+#[test]
+fn loom_polled_and_dropped() {
+    struct Polled {
+        joined: Joined,
+        /// Which of the wakers the cell points to, and whether they are there.
+        cell: UnsafeCell<usize>,
+        wakers: [UnsafeCell<bool>; 2],
+        woken: AtomicUsize,
+    }
+    // SAFETY: as for `Joined`.
+    unsafe impl Send for Polled {}
+    // SAFETY: as above.
+    unsafe impl Sync for Polled {}
+
+    impl Polled {
+        /// As `JoinHandle::withdraw`.
+        fn withdraw(&self) {
+            if !self.joined.lifecycle.unregister() {
+                while !self.joined.lifecycle.is_done() {
+                    thread::yield_now();
+                }
+            }
+        }
+
+        fn set(&self, waker: usize, there: bool) {
+            // SAFETY: loom checks it.
+            self.wakers[waker].with_mut(|waker| unsafe { *waker = there });
+        }
+
+        /// As `JoinHandle::poll`; whether it is ready.
+        fn poll(&self, waker: usize) -> bool {
+            if !self.joined.lifecycle.is_done() {
+                if waker > 0 {
+                    self.withdraw();
+                    self.set(waker - 1, false);
+                }
+                self.set(waker, true);
+                // SAFETY: loom checks it.
+                self.cell.with_mut(|cell| unsafe { *cell = waker });
+                self.joined.lifecycle.register();
+            }
+            self.joined.lifecycle.is_done()
+        }
+
+        /// As `fiber::finish`.
+        fn finish(&self) {
+            // SAFETY: loom checks it.
+            self.joined.result.with_mut(|result| unsafe { *result = 42 });
+            match self.joined.lifecycle.begin_finish() {
+                Finish::Waiter => {
+                    // SAFETY: loom checks it.
+                    let waker = self.cell.with(|cell| unsafe { *cell });
+                    // SAFETY: as above.
+                    assert!(
+                        self.wakers[waker].with(|waker| unsafe { *waker }),
+                        "a waker that is gone"
+                    );
+                    let _ = self.joined.lifecycle.finish();
+                    self.woken.store(waker + 1, Relaxed);
+                }
+                Finish::Detached => {
+                    let _ = self.joined.lifecycle.finish();
+                }
+                Finish::Done { .. } => {}
+            }
+        }
+    }
+
+    for drops in [false, true] {
+        loom::model(move || {
+            let polled = Arc::new(Polled {
+                joined: Joined::new(),
+                cell: UnsafeCell::new(0),
+                wakers: [UnsafeCell::new(false), UnsafeCell::new(false)],
+                woken: AtomicUsize::new(0),
+            });
+            let fiber = {
+                let polled = Arc::clone(&polled);
+                thread::spawn(move || polled.finish())
+            };
+            let ready = polled.poll(0) || polled.poll(1);
+            if ready {
+                // SAFETY: loom checks it.
+                assert_eq!(polled.joined.result.with(|result| unsafe { *result }), 42);
+            }
+            if drops {
+                polled.withdraw();
+                polled.set(1, false);
+                let _ = polled.joined.lifecycle.detach();
+            }
+            fiber.join().unwrap();
+            assert!(ready || drops || polled.woken.load(Relaxed) == 2, "nobody polls again");
+        });
+    }
+}
+
 /// The runtime and two handles let go at the same time: exactly one frees.
 #[test]
 fn loom_last_reference() {

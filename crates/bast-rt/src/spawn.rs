@@ -60,8 +60,7 @@ where
 /// If the default runtime cannot be started.
 #[must_use]
 pub fn workers() -> usize {
-    let shared = tls::worker().map_or_else(|| default_runtime().shared(), |worker| &worker.shared);
-    shared.posts.len()
+    here().0.posts.len()
 }
 
 /// # Safety

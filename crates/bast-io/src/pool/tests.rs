@@ -120,6 +120,33 @@ fn the_least_number_of_threads_stays() {
     assert_eq!(pool.threads(), 2);
 }
 
+unsafe fn own_id(_: *mut ()) -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::gettid() }
+}
+
+/// Ticks of processor time that a thread of this process has used.
+fn ticks(thread: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+}
+
+/// A thread that is to stay does not ask again and again whether it may go.
+#[test]
+fn threads_that_stay_sleep() {
+    let bounds = Bounds { min_threads: 1, idle_for: Duration::ZERO, ..Bounds::DEFAULT };
+    let (pool, home) = (Pool::with_bounds(bounds), home());
+    let mut r = record(own_id, std::ptr::null_mut());
+    // SAFETY: the record outlives the wait below.
+    unsafe { pool.submit((&mut r).into(), &home) }.expect("thread");
+    let thread = wait_for(&home, 1)[0].0;
+    std::thread::sleep(Duration::from_millis(400));
+    let used = ticks(thread);
+    assert!(used < 5, "{used} ticks of processor time, for nothing");
+    assert_eq!(pool.threads(), 1);
+}
+
 /// The queue's limit concerns limited calls only, and everything is counted.
 #[test]
 fn a_full_queue_refuses_limited_calls() {

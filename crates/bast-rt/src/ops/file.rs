@@ -53,7 +53,8 @@ fn poll_briefly(handle: &Handle, time: Duration) -> io::Result<bool> {
     }
 }
 
-/// As [`open()`], of a relative path that cannot lead out of the directory `dir`.
+/// As [`open()`], of a relative path that cannot lead out of the directory `dir`. A pipe with a name does not wait for its
+/// other end.
 ///
 /// # Errors
 /// As `bast_io`'s [`open_beneath`](beneath::open_beneath) with [`Patience::Disk`].

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bast_rt::{Builder, Runtime, sleep};
 
-use crate::support::process_tests;
+use crate::support::{process_tests, until};
 
 /// Lowers a limit of this process; `None` takes that back.
 fn limit(what: libc::__rlimit_resource_t, to: Option<u64>) {
@@ -54,6 +54,35 @@ process_tests! {
             assert!(runtime.metrics().bound.is_empty());
             assert_eq!(Builder::new().bound().spawn(|| 7).unwrap().join().unwrap(), 7);
         });
+    }
+
+    /// Wherever the descriptors run out while the driver is made, none is lost.
+    fn no_descriptor_is_lost_when_they_run_out() {
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let quiet = || until("the threads have ended", || runtime.metrics().bound.is_empty());
+        let spawned = || runtime.run(|| Builder::new().bound().spawn(|| 7));
+        assert_eq!(spawned().unwrap().join().unwrap(), 7);
+        quiet();
+        let before = open();
+        let refused = (3..100).take_while(|most| {
+            limit(libc::RLIMIT_NOFILE, Some(*most));
+            let fiber = spawned();
+            limit(libc::RLIMIT_NOFILE, None);
+            let error = fiber.map(|fiber| fiber.join().unwrap()).err();
+            quiet();
+            // The driver goes when the thread does, after its place on the list.
+            until("all closed", || open() <= before);
+            assert!(error.iter().all(|e| e.raw_os_error() == Some(libc::EMFILE)), "{error:?}");
+            error.is_some()
+        });
+        assert!((1..97).contains(&refused.count()));
+    }
+
+    fn they_count_the_workers_of_their_runtime() {
+        let runtime = Runtime::builder().workers(3).build().unwrap();
+        let bound = runtime.run(|| Builder::new().bound().spawn(bast_rt::workers).unwrap().join());
+        assert_eq!(bound.unwrap(), 3);
     }
 
     fn others_are_invalid() {

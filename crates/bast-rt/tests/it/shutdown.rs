@@ -45,6 +45,31 @@ tests! {
         }
     }
 
+    /// A destructor that looks a host up, say, while its runtime ends: that has to run like everything that is held off.
+    fn calls_that_can_be_abandoned_are_made_in_destructors() {
+        for count in [1, 2] {
+            let runtime = workers(count);
+            let ran = Arc::new(AtomicUsize::new(0));
+            let counts = Arc::clone(&ran);
+            let call = move || {
+                let counts = Arc::clone(&counts);
+                bast_rt::run_abandonable(move || counts.fetch_add(1, SeqCst));
+            };
+            let (begun, begins) = (Arc::new(AtomicBool::new(false)), call.clone());
+            let tell = Arc::clone(&begun);
+            let fiber = runtime.spawn(move || {
+                let _call = OnDrop(call);
+                let _masked = OnDrop(move || mask(&begins));
+                tell.store(true, SeqCst);
+                park();
+            });
+            until("begun", || begun.load(SeqCst));
+            drop(runtime);
+            assert!(is_cancelled(&fiber.join()));
+            assert_eq!(ran.load(SeqCst), 2);
+        }
+    }
+
     fn fibers_that_never_ran_drop_their_closures() {
         for count in [1, 2, 8] {
             let runtime = workers(count);

@@ -98,17 +98,8 @@ impl Readiness {
             let op = &(*record.as_ptr()).op;
             match op {
                 Op::Connect { .. } => self.connect(record),
-                Op::Poll { .. } => self.advance(record),
-                Op::SendFile { to, .. } => {
-                    if !std::mem::replace(&mut self.table.of(*to).nonblocking, true) {
-                        op.unblock_ends();
-                    }
-                    self.send_file(record, *to)
-                }
-                Op::Splice { .. } => {
-                    op.unblock_ends();
-                    self.advance(record)
-                }
+                Op::Poll { .. } | Op::Splice { .. } => self.advance(record),
+                Op::SendFile { to, .. } => self.send_file(record, *to),
                 _ => match op.waits_for() {
                     Some((handle, interest)) => self.start(record, op, handle, interest),
                     None if op.is_immediate() => Some(sys::call(op, Mode::NoWait)),

@@ -59,8 +59,6 @@ pub(super) struct Entry {
     pub(super) id: u64,
     pub(super) registered: bool,
     pub(super) unusual: bool,
-    /// Set so for `sendfile`.
-    pub(super) nonblocking: bool,
     /// How many of the waiters name the descriptor as a foreign one (id 0).
     pub(super) foreign: u32,
     pub(super) read: Side,
@@ -89,7 +87,6 @@ impl Table {
             entry.id = handle.id;
             entry.registered = false;
             entry.unusual = false;
-            entry.nonblocking = false;
             // Waiters can only be foreign ones (io 6): they stay.
             entry.read.state = State::Unknown;
             entry.write.state = State::Unknown;

@@ -172,6 +172,12 @@ impl Sim {
                     // SAFETY: io 1.
                     let result = unsafe { attempt_record(&mut world, serial, record) };
                     if result.is_some() {
+                        if result == Some(Outcome::WOULD_BLOCK) {
+                            // Asking takes time too, or whoever asks again and again would stop the clock.
+                            let later = world.clock.now() + TICK;
+                            world.clock.jump(later);
+                            world.fire_due();
+                        }
                         return result;
                     }
                 }

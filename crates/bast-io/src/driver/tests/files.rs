@@ -50,6 +50,44 @@ fn files_by_every_operation() {
     });
 }
 
+/// A clone that std has got is set blocking there, and the mode belongs to both.
+#[test]
+fn a_socket_that_a_clone_has_set_blocking_does_not_block_the_driver() {
+    each(|b| {
+        let (path, _) = temp("blocking", &vec![1; 16 << 20]);
+        let file = std::fs::File::open(&path).expect("open");
+        std::fs::remove_file(path).expect("remove");
+        let file = Handle::from_owned(file.into(), Kind::File);
+        let (ours, mut theirs) = pair();
+        // SAFETY: open for as long as `ours` is.
+        let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(ours.as_raw_fd()) };
+        let clone = TcpStream::from(fd.try_clone_to_owned().expect("clone"));
+        let send = |len| Op::SendFile { to: ours.as_ref(), file: file.as_ref(), offset: 0, len };
+        assert_eq!(b.run(send(10)), Outcome(10));
+        clone.set_nonblocking(false).expect("mode");
+        let reader = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(2));
+            std::io::copy(&mut theirs, &mut std::io::sink()).expect("read")
+        });
+        let (start, mut sent) = (Instant::now(), 10);
+        // Until there is no room; then it waits, and can be told to end.
+        let record = loop {
+            let record = b.start(send(16 << 20));
+            b.poll(Wait::AtMost(Duration::from_millis(100)));
+            if b.done.is_empty() {
+                break record;
+            }
+            sent += b.collect(1)[0].1.0 as u64;
+            assert!(start.elapsed() < Duration::from_secs(2), "the driver's thread waited");
+        };
+        // SAFETY: it is under way.
+        unsafe { b.driver.cancel(record) };
+        sent += u64::try_from(b.collect(1)[0].1.0).unwrap_or(0);
+        drop((ours, clone));
+        assert_eq!(reader.join().expect("reader"), sent);
+    });
+}
+
 #[test]
 fn sendfile_and_splice_wait_for_both_ends() {
     each(|b| {

@@ -138,18 +138,13 @@ impl Uring {
             match op {
                 Op::Connect { .. } | Op::Poll { .. } => self.enlist(record),
                 Op::SendFile { to, .. } => {
-                    if !std::mem::replace(&mut self.notes.of(*to).nonblocking, true) {
-                        op.unblock_ends();
-                    }
+                    self.notes.of(*to).nonblocking = true;
                     self.send_file(record)
                 }
-                Op::Splice { .. } => {
-                    op.unblock_ends();
-                    match sys::spliced(op) {
-                        Some(outcome) if !outcome.is_errno(libc::EAGAIN) => Some(outcome),
-                        _ => self.advance(record),
-                    }
-                }
+                Op::Splice { .. } => match sys::spliced(op) {
+                    Some(outcome) if !outcome.is_errno(libc::EAGAIN) => Some(outcome),
+                    _ => self.advance(record),
+                },
                 _ => match op.waits_for() {
                     Some((handle, interest)) => self.start(record, op, handle, interest),
                     None if op.is_immediate() => Some(sys::call(op, Mode::NoWait)),

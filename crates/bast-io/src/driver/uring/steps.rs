@@ -105,7 +105,7 @@ impl Uring {
                 }
                 _ => {}
             }
-            let outcome = sys::call(op, Mode::NoWait);
+            let outcome = sys::spliced(op).unwrap_or_else(|| sys::call(op, Mode::NoWait));
             if let Op::Connect { handle, .. } = *op {
                 if sys::would_block(outcome) && !outcome.is_errno(libc::EAGAIN) {
                     return self.advance(record);

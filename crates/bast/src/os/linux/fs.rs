@@ -19,7 +19,7 @@ mod private {
 /// Opens `path`, which is relative to the open directory `dir` and cannot lead out of it: neither by `..`,
 /// nor by a symbolic link, nor because somebody renames something meanwhile. Links that stay beneath
 /// `dir` are followed. (`openat2(2)` with `RESOLVE_BENEATH`. Where that is missing, before Linux 5.6 or in a
-/// sandbox, every path with a symbolic link is refused.)
+/// sandbox, every path with a symbolic link is refused.) A pipe with a name does not wait for its other end.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
