@@ -39,6 +39,12 @@ impl Cmd {
         self
     }
 
+    /// Adds one argument, whatever is in it.
+    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Cmd {
+        self.args.push(arg.as_ref().to_string_lossy().into_owned());
+        self
+    }
+
     pub(crate) fn env(mut self, key: &str, value: impl fmt::Display) -> Cmd {
         self.env.push((key.into(), value.to_string()));
         self

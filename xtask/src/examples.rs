@@ -1,98 +1,48 @@
 //! The example programs, built in release mode and run for real: started, used, and stopped by
 //! Ctrl-C as a person would.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+mod server;
+mod tools;
+mod web;
+
+use std::fs;
 use std::path::Path;
-use std::process::Child;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
-use crate::cmd::{Cmd, signal, wait};
+use crate::cmd::Cmd;
 use crate::load;
 use crate::steps::{Context, DRIVERS, load_tools};
+use server::Server;
 
 pub(crate) fn run(context: &Context) -> Result<(), String> {
     Cmd::cargo("build --release -p bast-examples").run()?;
     let programs = context.target.join("release");
-    Cmd::cargo("build --profile abort -p bast-examples --bin no_unwind").run()?;
+    // An example of bast and not of bast-examples, whose dependencies would all be built once more.
+    for profile in ["release", "abort"] {
+        Cmd::cargo("build -p bast --example no_unwind --profile").args(profile).run()?;
+    }
+    let dir = context.target.join("xtask-examples");
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     for driver in DRIVERS {
         no_unwind(context, driver)?;
-        pong(&programs, driver).map_err(|e| format!("pong on {driver}: {e}"))?;
-        echo(&programs, driver).map_err(|e| format!("echo on {driver}: {e}"))?;
+        let of = |name| move |fault| format!("{name} on {driver}: {fault}");
+        pong(&programs, driver).map_err(of("pong"))?;
+        echo(&programs, driver).map_err(of("echo"))?;
+        web::proxy(&programs, driver).map_err(of("proxy"))?;
+        web::httpfile(&programs, &dir, driver).map_err(of("httpfile"))?;
+        web::https(&programs, driver).map_err(of("https"))?;
+        web::chat(&programs, driver).map_err(of("chat"))?;
+        tools::tail(&programs, &dir, driver).map_err(of("tail"))?;
+        tools::run_all(&programs, &dir, driver).map_err(of("run-all"))?;
     }
+    fs::remove_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     sleepers(&programs, 100_000)?;
     stuck(&programs, 100_000)
 }
 
-/// A server under test; killed if it is dropped before it has been stopped.
-struct Server {
-    child: Child,
-    addr: SocketAddr,
-    /// What it prints after its first line.
-    rest: mpsc::Receiver<String>,
-}
-
-impl Server {
-    /// Starts it on a free port, which its first line tells: `pong: http://127.0.0.1:4711/ on ...`.
-    fn start(programs: &Path, name: &str, driver: &str) -> Result<Server, String> {
-        let mut child = Cmd::new(programs.join(name))
-            .args("--addr 127.0.0.1:0 --workers 2 --driver")
-            .args(driver)
-            .spawn()?;
-        let stdout = child.stdout.take().ok_or("no pipe")?;
-        let (sender, rest) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                println!("{line}");
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut server = Server { child, addr: SocketAddr::from(([127, 0, 0, 1], 0)), rest };
-        let first = server.line()?;
-        let address = first.split(|c: char| c == '/' || c.is_whitespace());
-        server.addr = address
-            .filter_map(|word| word.parse::<SocketAddr>().ok())
-            .next()
-            .ok_or_else(|| format!("no address in {first:?}"))?;
-        if !first.contains(driver) {
-            println!("note: {driver} is not to be had here, and the program says what it uses");
-        }
-        Ok(server)
-    }
-
-    fn line(&self) -> Result<String, String> {
-        let line = self.rest.recv_timeout(Duration::from_secs(20));
-        line.map_err(|_| "it has printed no line within 20 s".into())
-    }
-
-    /// Ctrl-C: it must end soon, with exit status 0, and its last line is returned.
-    fn stop(mut self) -> Result<String, String> {
-        signal(self.child.id(), "INT");
-        let status = wait(&mut self.child, Duration::from_secs(15))?;
-        if !status.success() {
-            return Err(format!("after Ctrl-C it ended with {status}"));
-        }
-        let mut last = Err("it has printed no totals".to_string());
-        while let Ok(line) = self.rest.recv_timeout(Duration::from_secs(5)) {
-            last = Ok(line);
-        }
-        last
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn pong(programs: &Path, driver: &str) -> Result<(), String> {
-    let server = Server::start(programs, "pong", driver)?;
+    let server = Server::with(Cmd::new(programs.join("pong")), driver)?;
     let url = format!("http://{}/", server.addr);
     let mut answered = load::requests(server.addr, 16, 200)?;
     let tools = load_tools();
@@ -124,40 +74,15 @@ fn number_before(line: &str, word: &str) -> Option<u64> {
 }
 
 fn echo(programs: &Path, driver: &str) -> Result<(), String> {
-    const LENGTH: usize = 4 << 20;
-    let server = Server::start(programs, "echo", driver)?;
-    let sent: Vec<u8> =
-        (0..LENGTH as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let clients: Vec<_> = (0..8)
-        .map(|_| {
-            let (addr, sent) = (server.addr, sent.clone());
-            thread::spawn(move || -> Result<bool, String> {
-                let mut stream = load::connect(addr)?;
-                let mut reader = stream.try_clone().map_err(|e| e.to_string())?;
-                let bytes = sent.clone();
-                let writer = thread::spawn(move || {
-                    stream.write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write))
-                });
-                let mut back = Vec::with_capacity(LENGTH);
-                reader.read_to_end(&mut back).map_err(|e| format!("receive: {e}"))?;
-                let written = writer.join().map_err(|_| "the writer panicked")?;
-                written.map_err(|e| format!("send: {e}"))?;
-                Ok(back == sent)
-            })
-        })
-        .collect();
-    for client in clients {
-        if !client.join().map_err(|_| "a client panicked")?? {
-            return Err("what came back is not what was sent".into());
-        }
-    }
+    let server = Server::with(Cmd::new(programs.join("echo")), driver)?;
+    load::echo(server.addr)?;
     server.stop().map(drop)
 }
 
 /// In a program that cannot unwind, and in one that can, cancelled fibers end and nothing aborts.
 fn no_unwind(context: &Context, driver: &str) -> Result<(), String> {
     for (profile, unwinds) in [("abort", false), ("release", true)] {
-        let output = Cmd::new(context.target.join(profile).join("no_unwind"))
+        let output = Cmd::new(context.target.join(profile).join("examples/no_unwind"))
             .env("BAST_DRIVER", driver)
             .limit(Duration::from_secs(30))
             .run_and_read()?;

@@ -1,7 +1,7 @@
 //! Load for a server: a small client of our own, and `ab` and `wrk` where they are installed.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -71,6 +71,58 @@ fn first_answer(stream: &mut TcpStream, request: &[u8]) -> Result<Vec<u8>, Strin
         return Err(format!("not the answer expected: {text:?}"));
     }
     Ok(answer)
+}
+
+/// Sends some MiB on each of some connections, to somebody who sends all of it back until it is shut; compares what
+/// comes back. Returns the number of bytes, there and back.
+pub(crate) fn echo(addr: SocketAddr) -> Result<u64, String> {
+    const LENGTH: usize = 4 << 20;
+    const CONNECTIONS: usize = 8;
+    let sent: Vec<u8> =
+        (0..LENGTH as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let clients: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let sent = sent.clone();
+            thread::spawn(move || -> Result<bool, String> {
+                let mut stream = connect(addr)?;
+                let mut reader = stream.try_clone().map_err(|e| e.to_string())?;
+                let bytes = sent.clone();
+                let writer = thread::spawn(move || {
+                    stream.write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write))
+                });
+                let mut back = Vec::with_capacity(LENGTH);
+                reader.read_to_end(&mut back).map_err(|e| format!("receive: {e}"))?;
+                let written = writer.join().map_err(|_| "the writer panicked")?;
+                written.map_err(|e| format!("send: {e}"))?;
+                Ok(back == sent)
+            })
+        })
+        .collect();
+    for client in clients {
+        if !client.join().map_err(|_| "a client panicked")?? {
+            return Err("what came back is not what was sent".into());
+        }
+    }
+    Ok(2 * (CONNECTIONS * LENGTH) as u64)
+}
+
+/// An answer to [`get`].
+pub(crate) struct Answer {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Asks for `path` on a connection of its own, with one more header `field`, or none.
+pub(crate) fn get(addr: SocketAddr, path: &str, field: &str) -> Result<Answer, String> {
+    let mut stream = connect(addr)?;
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{field}\r\n");
+    stream.write_all(request.as_bytes()).map_err(|e| format!("send: {e}"))?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).map_err(|e| format!("receive: {e}"))?;
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let body = answer.split_off(end.ok_or("no end of the answer's head")? + 4);
+    Ok(Answer { head: String::from_utf8_lossy(&answer).into_owned(), body })
 }
 
 /// `ab`, which closes after each answer unless told otherwise; returns the requests answered.

@@ -70,7 +70,7 @@ pub(crate) const ALL: &[Step] = &[
     },
     Step {
         name: "examples",
-        about: "pong, echo, sleepers, stuck and no_unwind for real, in release mode",
+        about: "the example programs for real, in release mode, each used and stopped",
         options: &[],
         run: examples::run,
     },
@@ -149,8 +149,8 @@ fn test(_: &Context) -> Result<(), String> {
     // The simulator has one worker. It is not for what runs on plain threads, as the examples in the
     // documentation do: their sockets would be the kernel's, in another world than the fibers'.
     Cmd::cargo("test -p bast-sync -p bast --lib --tests").env("BAST_DRIVER", "sim").run()?;
-    // What is only there with the feature, and once more what must not change by it.
-    Cmd::cargo("test -p bast-rt -p bast --features bast/tracing,bast-rt/tracing").run()
+    // What is only there with the features, and once more what must not change by them.
+    Cmd::cargo("test -p bast-rt -p bast --features bast/tracing,bast/rayon,bast-rt/tracing").run()
 }
 
 fn docs(_: &Context) -> Result<(), String> {

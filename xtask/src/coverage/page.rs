@@ -13,6 +13,9 @@ pub(super) struct Entry {
     pub(super) reexported: Option<String>,
 }
 
+/// Traits that bast has for everything that has a descriptor, and std for some types.
+const BLANKET: [&str; 1] = ["IsTerminal"];
+
 /// What a module's page lists, without what is unstable or not for this kind of system.
 pub(super) fn entries(page: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -38,14 +41,17 @@ pub(super) fn entries(page: &str) -> Vec<Entry> {
 }
 
 /// The methods, fields, variants and trait implementations that a type's or trait's page shows. `is_unstable`
-/// is asked with the link to a trait.
+/// is asked with the link to a trait. Blanket implementations are not listed, but for those of [`BLANKET`]: `impl
+/// IsTerminal for T`.
 pub(super) fn members(page: &str, is_unstable: impl Fn(&str) -> bool) -> Vec<String> {
-    let own = ["blanket-implementations", "implementors", "foreign-impls"]
+    let (own, others) = ["blanket-implementations", "implementors", "foreign-impls"]
         .iter()
         .filter_map(|id| page.find(&format!("<h2 id=\"{id}\"")))
         .min()
-        .map_or(page, |end| &page[..end]);
-    let mut members = Vec::new();
+        .map_or((page, ""), |end| page.split_at(end));
+    let blanket = others.split("<section id=\"").skip(1).filter_map(header).map(implemented);
+    let blanket = blanket.filter(|of| BLANKET.iter().any(|name| *of == format!("{name} for T")));
+    let mut members: Vec<String> = blanket.map(|of| format!("impl {of}")).collect();
     for field in pieces(own, "<span id=\"structfield.", ">") {
         members.extend(between(field, "structfield.", "\"").map(|name| format!("field {name}")));
     }
@@ -216,9 +222,10 @@ mod tests {
             <section id="method.read" class="method trait-impl"><h4 class="code-header">fn</h4></section>
             <section id="impl-F" class="impl"><h3 class="code-header">impl <a class="trait" href="freeze">Freeze</a> for File</h3></section>
             <h2 id="blanket-implementations"></h2>
-            <section id="impl-Any" class="impl"><h3 class="code-header">impl Any for T</h3></section>"#;
+            <section id="impl-Any" class="impl"><h3 class="code-header">impl&lt;T&gt; Any for T</h3></section>
+            <section id="impl-I" class="impl"><h3 class="code-header">impl&lt;T&gt; IsTerminal for T<div class="where">where T: AsFd</div></h3></section>"#;
         let found = members(page, |link| link == "freeze");
-        assert_eq!(found, ["field stdin", "impl Read for &File", "open"]);
+        assert_eq!(found, ["field stdin", "impl IsTerminal for T", "impl Read for &File", "open"]);
     }
 
     #[test]

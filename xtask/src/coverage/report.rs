@@ -122,7 +122,8 @@ fn fate<'a>(
     let members: Vec<String> = ours.members.iter().map(|member| as_std_names(member)).collect();
     let (mut has, mut lacks) = (Vec::new(), Vec::new());
     for member in &item.members {
-        if members.contains(member) {
+        let for_all = member.split_once(" for ").map(|(what, _)| format!("{what} for T"));
+        if members.contains(member) || for_all.is_some_and(|it| members.contains(&it)) {
             has.push(member.clone());
             continue;
         }

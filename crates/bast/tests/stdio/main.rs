@@ -38,6 +38,7 @@ const CASES: &[Case] = &[
     ("streams_that_were_closed", streams_that_were_closed),
     ("lines_stay_whole_under_cancellation", lines_stay_whole),
     ("everybody_prints", everybody_prints),
+    ("streams_go_to_a_child", streams_go_to_a_child),
     ("the_holder_may_lock_again", the_holder_may_lock_again),
     ("the_mode_is_left_as_it_was", the_mode_is_left_as_it_was),
 ];
@@ -213,6 +214,12 @@ fn lines_stay_whole() {
         "{lines} lines, {acknowledged} acknowledged"
     );
     child.end();
+}
+
+fn streams_go_to_a_child() {
+    let mut child = Child::start("passes_on_crosswise", Stdio::null());
+    assert_eq!(child.stderr(), "out\n");
+    assert_eq!(child.output(), "err\n");
 }
 
 fn everybody_prints() {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use bast::io::{IsTerminal, stdin, stdout};
+use bast::io::{IsTerminal, stderr, stdin, stdout};
+use bast::process::Command;
 use bast::{Runtime, print, println, timeout};
 
 pub(crate) fn play(role: &str) {
@@ -40,6 +41,11 @@ pub(crate) fn play(role: &str) {
         "errors" => fiber(errors),
         "storm" => storm(),
         "everybody" => everybody(),
+        "passes_on_crosswise" => fiber(|| {
+            let mut both = Command::new("sh");
+            both.args(["-c", "echo out; echo err >&2"]).stdout(stderr()).stderr(stdout());
+            assert!(both.status().unwrap().success());
+        }),
         "again" => fiber(again),
         role => panic!("no such role: {role}"),
     }

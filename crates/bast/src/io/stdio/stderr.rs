@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::process::Stdio;
 use std::sync::Once;
 
 use bast_io::foreign;
@@ -71,6 +72,13 @@ impl Stderr {
     #[must_use]
     pub fn lock(&self) -> StderrLock<'static> {
         StderrLock { output: STDERR.lock() }
+    }
+}
+
+/// Gives the child the same stream. What is in the buffer here stays here, as with std.
+impl From<Stderr> for Stdio {
+    fn from(_: Stderr) -> Stdio {
+        io::stderr().into()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::process::Stdio;
 use std::sync::Once;
 
 use bast_io::foreign;
@@ -83,6 +84,13 @@ impl Stdout {
     #[must_use]
     pub fn lock(&self) -> StdoutLock<'static> {
         StdoutLock { output: STDOUT.lock() }
+    }
+}
+
+/// Gives the child the same stream. What is in the buffer here stays here, as with std.
+impl From<Stdout> for Stdio {
+    fn from(_: Stdout) -> Stdio {
+        io::stdout().into()
     }
 }
 

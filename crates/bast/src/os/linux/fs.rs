@@ -10,6 +10,8 @@ use bast_rt::ops;
 use crate::fs::{File, OpenOptions, c_path};
 
 pub use bast_rt::ops::Stat;
+#[doc(no_inline)]
+pub use std::os::linux::fs::MetadataExt;
 
 mod private {
     pub trait Sealed {}
@@ -51,10 +53,10 @@ pub fn open_beneath<P: AsRef<Path>>(
 /// What can be had of an open file without waiting.
 pub trait FileExt: private::Sealed {
     /// Reads at `offset` what is in memory. `None`: nothing is, or the file system cannot tell; then
-    /// [`File::read_at`] reads it. (`RWF_NOWAIT`.)
+    /// [`read_at`](crate::os::unix::fs::FileExt::read_at) reads it. (`RWF_NOWAIT`.)
     ///
     /// # Errors
-    /// As [`File::read_at`].
+    /// As [`read_at`](crate::os::unix::fs::FileExt::read_at).
     fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>>;
 
     /// What the file is, as far as this machine knows: of a file on another one that may be some seconds

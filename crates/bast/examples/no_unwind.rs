@@ -4,7 +4,7 @@
 //! ends as the program's own code lets it. The same program compiled with unwinding shows the other way.
 //!
 //! ```text
-//! cargo run --profile abort -p bast-examples --bin no_unwind
+//! cargo run --profile abort -p bast --example no_unwind
 //! ```
 
 use std::io::{self, ErrorKind, Read};
