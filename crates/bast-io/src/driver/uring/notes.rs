@@ -27,7 +27,7 @@ pub(super) struct Note {
     id: u64,
     /// Nothing to read, or to accept, is believed to be there.
     pub(super) drained: bool,
-    /// Set so for `sendfile`: the ring does not wait for such a descriptor, except by a poll.
+    /// Set so for `sendfile`. (The ring waits for such a socket too: whether it may is the operation's to say.)
     pub(super) nonblocking: bool,
     read: Side,
     write: Side,

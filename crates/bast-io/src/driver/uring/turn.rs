@@ -82,8 +82,7 @@ impl Uring {
                     return Some(outcome);
                 }
             }
-            let nonblocking = self.notes.of(handle).nonblocking;
-            let outcome = if nonblocking { self.advance(record) } else { self.enlist(record) };
+            let outcome = self.enlist(record);
             self.notes.of(handle).side(interest).busy = outcome.is_none();
             outcome
         }
