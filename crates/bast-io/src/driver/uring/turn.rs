@@ -77,6 +77,7 @@ impl Uring {
                 let blocked = outcome.is_errno(libc::EAGAIN);
                 if interest == Interest::Readable {
                     note.drained = blocked || op.exhausted(outcome);
+                    note.tried(blocked);
                 }
                 if !blocked {
                     return Some(outcome);
