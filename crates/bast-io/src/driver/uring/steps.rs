@@ -222,10 +222,10 @@ impl Uring {
             Op::Poll { .. } if result >= 0 => return Outcome(0),
             Op::Open { flags, .. } if result >= 0 => sqe::opened(result, flags),
             Op::Recv { handle, .. } | Op::RecvMsg { handle, .. } | Op::Accept { handle, .. } => {
-                self.notes.of(handle).drained = !cqueue::sock_nonempty(flags);
+                self.notes.of(handle).received(handle.kind, cqueue::sock_nonempty(flags));
             }
             Op::Read { handle, .. } if handle.kind != Kind::File => {
-                self.notes.of(handle).drained = !cqueue::sock_nonempty(flags);
+                self.notes.of(handle).received(handle.kind, cqueue::sock_nonempty(flags));
             }
             _ => {}
         }

@@ -77,13 +77,13 @@ impl Uring {
                 let blocked = outcome.is_errno(libc::EAGAIN);
                 if interest == Interest::Readable {
                     note.drained = blocked || op.exhausted(outcome);
+                    note.tried(blocked);
                 }
                 if !blocked {
                     return Some(outcome);
                 }
             }
-            let nonblocking = self.notes.of(handle).nonblocking;
-            let outcome = if nonblocking { self.advance(record) } else { self.enlist(record) };
+            let outcome = self.enlist(record);
             self.notes.of(handle).side(interest).busy = outcome.is_none();
             outcome
         }
