@@ -322,14 +322,16 @@ impl<T, E> Pool<T, E> {
         }
     }
 
-    /// Disposes of all idle members now, and of those in use when they come back.
+    /// Disposes of all idle members now, and of those in use when they come back. If disposing of one unwinds, the others
+    /// are dropped.
     pub fn clear(&self) {
         let mut state = self.state.lock();
         state.age += 1;
         let idle = std::mem::take(&mut state.idle);
         drop(state);
-        for (member, _) in idle {
-            let _place = Place(self);
+        // Before the first is disposed of: if that unwinds, the places of the others get free as well.
+        let idle: Vec<_> = idle.into_iter().map(|(member, _)| (member, Place(self))).collect();
+        for (member, _place) in idle {
             self.discard(member);
         }
     }

@@ -335,3 +335,15 @@ fn fibers_and_threads_share_a_pool() {
 fn a_pool_of_nothing() {
     let _ = Pool::new(0, || Ok::<_, ()>(()));
 }
+
+#[test]
+fn clearing_that_ends_early_keeps_no_places() {
+    crate::harness::on_bast::run(|| {
+        let slow: Pool<(), ()> =
+            Pool::new(3, || Ok(())).dispose(|()| bast::sleep(Duration::from_secs(600)));
+        drop([slow.get().unwrap(), slow.get().unwrap(), slow.get().unwrap()]);
+        assert_eq!(slow.status().idle, 3);
+        assert!(bast::timeout(Duration::from_millis(5), || slow.clear()).is_err());
+        assert_eq!(slow.status().members, 0);
+    });
+}

@@ -40,6 +40,7 @@ const CASES: &[Case] = &[
     ("everybody_prints", everybody_prints),
     ("streams_go_to_a_child", streams_go_to_a_child),
     ("the_holder_may_lock_again", the_holder_may_lock_again),
+    ("who_unwinds_prints", who_unwinds_prints),
     ("the_mode_is_left_as_it_was", the_mode_is_left_as_it_was),
 ];
 
@@ -235,6 +236,14 @@ fn everybody_prints() {
 
 fn the_holder_may_lock_again() {
     assert_eq!(Child::start("again", Stdio::null()).output(), "outer inner\nother\n");
+}
+
+fn who_unwinds_prints() {
+    let output = Child::start("unwinds", Stdio::null()).output();
+    let mut lines: Vec<_> = output.lines().collect();
+    assert_eq!(lines.remove(0), "first");
+    lines.sort_unstable();
+    assert_eq!(lines, ["cancelled", "late", "panicked"]);
 }
 
 fn the_mode_is_left_as_it_was() {

@@ -47,6 +47,7 @@ pub(crate) fn play(role: &str) {
             assert!(both.status().unwrap().success());
         }),
         "again" => fiber(again),
+        "unwinds" => fiber(unwinds),
         role => panic!("no such role: {role}"),
     }
 }
@@ -186,4 +187,43 @@ fn again() {
     println!("inner");
     drop(lock);
     other.join().unwrap();
+}
+
+/// Says something when it is dropped.
+struct Says(&'static str);
+
+impl Drop for Says {
+    fn drop(&mut self) {
+        println!("{}", self.0);
+    }
+}
+
+/// Fibers that print as they unwind, while somebody else has the lock.
+fn unwinds() {
+    std::panic::set_hook(Box::new(|_| ()));
+    let lock = stdout().lock();
+    let cancelled = bast::spawn(|| {
+        let _says = Says("cancelled");
+        bast::park();
+    });
+    let panicked = bast::spawn(|| {
+        let _says = Says("panicked");
+        panic!("on purpose");
+    });
+    let late = bast::spawn(|| {
+        let _ = timeout(Duration::from_millis(5), || {
+            let _says = Says("late");
+            bast::park();
+        });
+        bast::park();
+    });
+    bast::sleep(Duration::from_millis(20));
+    cancelled.cancel();
+    late.cancel();
+    bast::sleep(Duration::from_millis(20));
+    println!("first");
+    drop(lock);
+    assert!(cancelled.join().is_err());
+    assert!(panicked.join().is_err());
+    assert!(late.join().is_err());
 }

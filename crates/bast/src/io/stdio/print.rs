@@ -59,7 +59,7 @@ macro_rules! println {
 /// Same as [`std::eprint!`].
 ///
 /// # Differences from std
-/// Those of [`io::Stderr`](crate::io::Stderr).
+/// Those of [`io::Stderr`](crate::io::Stderr). Not for a panic hook, which must not wait: there use std's.
 ///
 /// # Panics
 /// As std's: if it cannot be written. The fiber ends by it.
@@ -74,7 +74,7 @@ macro_rules! eprint {
 /// Same as [`std::eprintln!`].
 ///
 /// # Differences from std
-/// Those of [`io::Stderr`](crate::io::Stderr).
+/// Those of [`io::Stderr`](crate::io::Stderr). Not for a panic hook, which must not wait: there use std's.
 ///
 /// # Panics
 /// As [`eprint!`](crate::eprint!).
