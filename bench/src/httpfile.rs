@@ -6,8 +6,7 @@
 use crate::child::{LOAD_LIMIT, Server, address};
 use crate::micro::Values;
 use crate::pong::{self, Load};
-use crate::registry::units;
-use crate::{proc, sys};
+use crate::sys;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,16 +70,7 @@ pub(crate) fn measure(subject: &str, param: &str, quick: bool) -> Result<Values,
         "wrk" => pong::wrk(&url, connections, quick)?,
         _ => return Err(bad()),
     };
-    let cpu = server.cpu()? - before;
-    if load.done < 100.0 {
-        return Err(format!("only {} requests were answered", load.done));
-    }
-    Ok(vec![
-        (units::CPU_REQ, cpu.as_nanos() as f64 / 1e3 / load.done),
-        (units::REQ_S, load.per_second),
-        (units::FAILED, load.failed),
-        (units::PEAK_MB, proc::status_mb(server.pid(), "VmHWM")?),
-    ])
+    pong::figures(&server, before, &load)
 }
 
 /// nginx as its manual tunes it for this. One process without a master, so that its CPU is that of one

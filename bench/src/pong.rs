@@ -55,6 +55,11 @@ pub(crate) fn measure(subject: &str, param: &str, quick: bool) -> Result<Values,
         "wrk" => wrk(&url, connections, quick)?,
         _ => return Err(bad()),
     };
+    figures(&server, before, &load)
+}
+
+/// What a server has used for a load, since its CPU clock stood at `before`.
+pub(crate) fn figures(server: &Server, before: Duration, load: &Load) -> Result<Values, String> {
     let cpu = server.cpu()? - before;
     if load.done < ENOUGH {
         return Err(format!("only {} requests were answered", load.done));
