@@ -253,10 +253,11 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
+        task::must_not_wait("Runtime::run");
         // SAFETY: joined below, before anything that `f` borrows can go.
         let handle = unsafe { spawn::spawn_on(&self.shared, f, None) };
         // Masked: `f` may borrow from this frame.
-        crate::cancel::mask(|| handle.join()).unwrap_or_else(|payload| unwinding::pass_on(payload))
+        crate::cancel::hold(|| handle.join()).unwrap_or_else(|payload| unwinding::pass_on(payload))
     }
 
     /// Same as [`spawn`](crate::spawn), on this runtime.

@@ -221,10 +221,11 @@ pub(crate) fn is_polling() -> bool {
 
 /// To be called where a plain thread would block. In the poll of a task, whose thread is a worker's, it panics.
 ///
-/// (Not while it unwinds: a second panic would end the process. Destructors then hold up the worker.)
+/// (Not while it unwinds: a second panic would end the process. Nor where others use the caller's frames, and whoever
+/// waits for them must not leave: [`hold`](crate::wait::hold). Such waits hold up the worker.)
 #[inline]
 pub(crate) fn must_not_wait(what: &str) {
-    if is_polling() && !std::thread::panicking() {
+    if is_polling() && !std::thread::panicking() && !tls::requests().is_held() {
         refuse(what);
     }
 }
