@@ -262,13 +262,20 @@ pub(crate) const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "await",
-        about: "a future is polled, waited for when it is ready, and waited for until a neighbour wakes",
+        about: "a future is polled, waited for when it is ready, and until a neighbour wakes; the same in a task",
         kind: Kind::Micro,
         units: &[units::NS],
         params: &[
             both("polled", &["bast"]),
             both("ready", &["bast"]),
             both("woken", &["bast", "tokio-current", "tokio-multi"]),
+            both("task-ready", &["bast"]),
+            both("task-woken", &["bast"]),
+            both("task-fiber", &["bast"]),
+            both("task-spawn", &["bast", "tokio-current", "tokio-multi"]),
+            both("task-spawn@2", &["bast", "tokio-multi"]),
+            both("task-yield", &["bast", "tokio-current", "tokio-multi"]),
+            both("task-yield@2", &["bast", "tokio-multi"]),
         ],
     },
     Bench {

@@ -68,6 +68,10 @@ const TARGETS: &[Target] = &[
         test: Test::Ns(("await", "woken", "bast"), 40.0),
     },
     Target {
+        what: "a task that a fiber wakes, ns",
+        test: Test::Ns(("await", "task-woken", "bast"), 40.0),
+    },
+    Target {
         what: "cached file reads, to a plain io_uring loop's",
         test: Test::AtMost(
             ("file-read", "cached", "bast-uring"),

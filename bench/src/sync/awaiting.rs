@@ -4,6 +4,9 @@
 //! * `await ready`: it is waited for.
 //! * `await woken`: a future that a neighbour on the same worker makes ready: half of a round trip between two
 //!   that wait for each other.
+//! * `await task-ready`, `task-woken`: the same in a task, whose neighbour is a fiber.
+//! * `await task-fiber`: a task starts a fiber and awaits it.
+//! * `await task-spawn`: a task starts a task and awaits it; `task-yield`: a task lets others run.
 
 use super::not_run;
 use crate::micro::{self, Job};
@@ -27,6 +30,11 @@ pub(super) fn run(subject: &str, job: &Job) -> Result<f64, String> {
                 "polled" => Ok(polled(meter)),
                 "ready" => Ok(super::steps(meter, || check(ready().wait()))),
                 "woken" => Ok(woken(meter)),
+                "task-ready" => in_task(task_ready(meter)),
+                "task-woken" => in_task(task_woken(meter)),
+                "task-fiber" => in_task(task_fiber(meter)),
+                "task-spawn" => in_task(task_spawn(meter)),
+                "task-yield" => in_task(task_yield(meter)),
                 _ => Err("no such parameter".to_owned()),
             })
         }
@@ -36,6 +44,14 @@ pub(super) fn run(subject: &str, job: &Job) -> Result<f64, String> {
             let back = Arc::<Event>::default();
             rt.spawn(echo(Arc::clone(&there), Arc::clone(&back)));
             rt.block_on(rounds(meter, there, back)).map(|ns| ns / 2.0)
+        }
+        (param @ ("task-spawn" | "task-yield"), "tokio-current" | "tokio-multi") => {
+            let rt = micro::tokio_runtime(subject, job.workers)?;
+            let work = match param {
+                "task-spawn" => rt.spawn(tokio_spawn(meter)),
+                _ => rt.spawn(tokio_yield(meter)),
+            };
+            rt.block_on(work).map_err(|error| error.to_string())
         }
         _ => not_run(subject, job),
     }
@@ -66,6 +82,74 @@ fn woken(meter: Meter) -> f64 {
     let ns = rounds(meter, there, back).wait().expect("the echo answers");
     fiber.cancel();
     ns / 2.0
+}
+
+fn in_task(work: impl Future<Output = f64> + Send + 'static) -> Result<f64, String> {
+    bast::task::spawn(work).join().map_err(|_| "the task failed".to_owned())
+}
+
+async fn task_ready(mut meter: Meter) -> f64 {
+    while let Some(n) = meter.next() {
+        for _ in 0..n {
+            check(ready().await);
+        }
+    }
+    meter.ns()
+}
+
+async fn task_woken(meter: Meter) -> f64 {
+    let there = Arc::<Event>::default();
+    let back = Arc::<Event>::default();
+    let echoing = echo(Arc::clone(&there), Arc::clone(&back));
+    let fiber = bast::Builder::new().worker(0).spawn(|| echoing.wait()).expect("there is a stack");
+    let ns = rounds(meter, there, back).await.expect("the echo answers");
+    fiber.cancel();
+    ns / 2.0
+}
+
+async fn task_fiber(mut meter: Meter) -> f64 {
+    while let Some(n) = meter.next() {
+        for _ in 0..n {
+            check(bast::spawn(|| black_box(7)).await.expect("it does not panic"));
+        }
+    }
+    meter.ns()
+}
+
+async fn task_spawn(mut meter: Meter) -> f64 {
+    while let Some(n) = meter.next() {
+        for _ in 0..n {
+            check(bast::task::spawn(async { black_box(7) }).await.expect("it does not panic"));
+        }
+    }
+    meter.ns()
+}
+
+async fn tokio_spawn(mut meter: Meter) -> f64 {
+    while let Some(n) = meter.next() {
+        for _ in 0..n {
+            check(tokio::spawn(async { black_box(7) }).await.expect("it does not panic"));
+        }
+    }
+    meter.ns()
+}
+
+async fn task_yield(mut meter: Meter) -> f64 {
+    while let Some(n) = meter.next() {
+        for _ in 0..n {
+            bast::task::yield_now().await;
+        }
+    }
+    meter.ns()
+}
+
+async fn tokio_yield(mut meter: Meter) -> f64 {
+    while let Some(n) = meter.next() {
+        for _ in 0..n {
+            tokio::task::yield_now().await;
+        }
+    }
+    meter.ns()
 }
 
 /// Something that happens again and again.

@@ -143,7 +143,7 @@ impl Worker {
 
     #[inline]
     #[allow(clippy::mut_from_ref)]
-    fn ready(&self) -> &mut Ring<NonNull<Header>> {
+    pub(crate) fn ready(&self) -> &mut Ring<NonNull<Header>> {
         // SAFETY: see above.
         unsafe { &mut *self.ready.get() }
     }
@@ -201,6 +201,7 @@ impl Worker {
             loop {
                 let fiber = self.next_fiber();
                 if let Some(fiber) = fiber {
+                    self.tell_of_tasks();
                     self.resume(fiber);
                 }
                 if !self.poll_task() && fiber.is_none() {

@@ -43,6 +43,8 @@ pub(super) struct RuntimeDump {
     /// Not the runtime itself, but a thread that is bound to a fiber of it.
     pub(super) bound: bool,
     pub(super) workers: Vec<WorkerDump>,
+    /// Where the tasks that have not ended were spawned, and how many there.
+    pub(super) tasks: Vec<(&'static Location<'static>, usize)>,
 }
 
 #[derive(Debug)]
@@ -152,6 +154,12 @@ impl Dump {
         self.runtimes.iter().flat_map(|runtime| &runtime.workers).flat_map(|worker| &worker.fibers)
     }
 
+    /// The [tasks](crate::task) of all runtimes that have not ended, by where they were spawned, with their number. A
+    /// task has no stack while it is pending, so there is nothing to say of where it waits.
+    pub fn tasks(&self) -> impl Iterator<Item = (&'static Location<'static>, usize)> {
+        self.runtimes.iter().flat_map(|runtime| runtime.tasks.iter().copied())
+    }
+
     /// A fiber's backtrace, innermost first, beginning with the call of bast that it waits in. Empty if too
     /// little of its stack is left to take it down.
     #[must_use]
@@ -165,7 +173,8 @@ impl Dump {
     /// {"runtimes": [{"runtime": 1, "workers": [{"worker": 0, "state": "well", "driver": "uring", "ready": 0,
     ///    "not_started": 0, "fibers": [{"id": 1, "name": null, "state": "parked", "unwinding": false,
     ///    "cancel_requested": false, "waits_in": "read", "descriptor": 7, "object": null, "waits_for": null,
-    ///    "nanoseconds": 16777216, "spawned_at": {"file": "src/main.rs", "line": 5, "column": 9}, "stack": 0}]}]}],
+    ///    "nanoseconds": 16777216, "spawned_at": {"file": "src/main.rs", "line": 5, "column": 9}, "stack": 0}]}],
+    ///    "tasks": [{"spawned_at": {"file": "src/main.rs", "line": 9, "column": 5}, "count": 3}]}],
     ///  "threads": [{"id": 2048, "name": "main", "waits_in": "JoinHandle::join", "object": "0x7f…", "waits_for": 1}],
     ///  "stacks": [[{"function": "bast::net::…", "file": "…", "line": 12, "address": "0x55…"}]]}
     /// ```
@@ -274,6 +283,7 @@ fn assemble(runtimes: &[Arc<Shared>], answers: Vec<Answers>, start: Instant) -> 
             number: runtime.number,
             bound: runtime.home.is_some(),
             workers,
+            tasks: task::sites(&runtime.posts),
         });
     }
     dump.stacks = stacks.list;

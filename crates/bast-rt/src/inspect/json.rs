@@ -1,6 +1,7 @@
 //! The dump as JSON: a page of writing, which is not worth a dependency.
 
 use std::fmt::{self, Write};
+use std::panic::Location;
 
 use super::dump::{Dump, FiberDump, Frame, WorkerDump, WorkerState};
 
@@ -46,6 +47,16 @@ impl fmt::Display for Address {
     }
 }
 
+/// A line of the program.
+struct Place(&'static Location<'static>);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, line, column) = (Text(self.0.file()), self.0.line(), self.0.column());
+        write!(f, "{{\"file\":{file},\"line\":{line},\"column\":{column}}}")
+    }
+}
+
 fn list<T>(
     out: &mut String,
     items: impl IntoIterator<Item = T>,
@@ -75,6 +86,10 @@ fn whole(out: &mut String, dump: &Dump) -> fmt::Result {
         let bound = if runtime.bound { "\"bound\":true," } else { "" };
         write!(out, "{{\"runtime\":{},{bound}\"workers\":", runtime.number)?;
         list(out, runtime.workers.iter().enumerate(), worker)?;
+        out.push_str(",\"tasks\":");
+        list(out, &runtime.tasks, |out, (site, count)| {
+            write!(out, "{{\"spawned_at\":{},\"count\":{count}}}", Place(site))
+        })?;
         out.push('}');
         Ok(())
     })?;
@@ -124,7 +139,7 @@ fn fiber(out: &mut String, fiber: &FiberDump) -> fmt::Result {
         out,
         "{{\"id\":{},\"name\":{},\"state\":\"{}\",\"unwinding\":{},\"cancel_requested\":{},\
          \"waits_in\":{},\"descriptor\":{},\"object\":{},\"waits_for\":{},\"nanoseconds\":{},\
-         \"spawned_at\":{{\"file\":{},\"line\":{},\"column\":{}}},\"stack\":{}}}",
+         \"spawned_at\":{},\"stack\":{}}}",
         fiber.id,
         Maybe(fiber.name().map(Text)),
         fiber.state,
@@ -135,9 +150,7 @@ fn fiber(out: &mut String, fiber: &FiberDump) -> fmt::Result {
         Maybe(object.map(Address)),
         Maybe(fiber.waits_for()),
         Maybe(fiber.since.map(|since| since.as_nanos())),
-        Text(fiber.site.file()),
-        fiber.site.line(),
-        fiber.site.column(),
+        Place(fiber.site),
         fiber.stack,
     )
 }

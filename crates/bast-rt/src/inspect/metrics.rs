@@ -64,6 +64,12 @@ pub struct WorkerMetrics {
     pub resumes: u64,
     /// Times that it took new fibers from another worker.
     pub steals: u64,
+    /// Polls of tasks.
+    pub task_polls: u64,
+    /// Times that it took tasks from another worker.
+    pub task_steals: u64,
+    /// Tasks that were spawned here, and have not ended. (Those spawned from outside are counted somewhere.)
+    pub tasks: usize,
     /// Wakes of its fibers that came from other threads.
     pub remote_wakes: u64,
     /// Timers that went off.
@@ -146,6 +152,9 @@ fn worker(shared: &Shared, index: usize) -> WorkerMetrics {
         polls: board.polls.get(),
         resumes: board.resumes.get(),
         steals: board.steals.get(),
+        task_polls: board.task_polls.get(),
+        task_steals: board.task_steals.get(),
+        tasks: shared.posts[index].tasks.live(),
         remote_wakes: board.remote_wakes.get(),
         timers: board.timers.get(),
         submitted: board.submitted.get(),
@@ -194,6 +203,9 @@ impl fmt::Display for RuntimeMetrics {
             ("polls", |w| w.polls),
             ("resumes", |w| w.resumes),
             ("steals", |w| w.steals),
+            ("tasks live", |w| w.tasks as u64),
+            ("  polls", |w| w.task_polls),
+            ("  steals", |w| w.task_steals),
             ("remote wakes", |w| w.remote_wakes),
             ("timers", |w| w.timers),
             ("operations", |w| w.submitted),

@@ -148,6 +148,14 @@ impl fmt::Display for Dump {
                 };
                 writeln!(f)?;
             }
+            for (site, tasks) in &runtime.tasks {
+                writeln!(
+                    f,
+                    "runtime {}: {} spawned at {site}",
+                    runtime.number,
+                    count(*tasks, "task")
+                )?;
+            }
         }
         for thread in &self.threads {
             write!(f, "thread {}", thread.id)?;

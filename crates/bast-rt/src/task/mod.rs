@@ -35,7 +35,7 @@ use async_task::{ScheduleInfo, WithInfo};
 
 pub use handle::JoinHandle;
 pub(crate) use queue::{LocalTasks, Tasks};
-pub(crate) use registry::Registry;
+pub(crate) use registry::{Registry, sites};
 use work::Work;
 
 use crate::post::Post;

@@ -12,6 +12,8 @@
 //! take is first put where all can see it, then `notify` is called. Each worker's second look covers all
 //! deques and the injector. A batch is for a moment in neither of two queues, where a second look
 //! would miss it; so whoever moves one says so again, by `notify` or as a searcher that has found something.
+//! A task that wakes itself on a worker with nothing else to do is an exception: it runs there next, so nobody is
+//! told, unless something else comes to run there first ([`Worker::tell_of_tasks`]).
 //! What only one worker may take is its own, or in its mail, and whoever puts it there wakes that worker.
 
 use std::cell::{Cell, UnsafeCell};
@@ -72,6 +74,8 @@ pub(crate) struct LocalTasks {
     own: UnsafeCell<VecDeque<Runnable>>,
     /// Whether to look into the two: false if they are empty.
     any: Cell<bool>,
+    /// A task is in the deque that nobody has been told of: it is the next to run here.
+    untold: Cell<bool>,
     /// Which of the two is next.
     turn: Cell<bool>,
     /// The task that is polled.
@@ -84,6 +88,7 @@ impl LocalTasks {
             deque,
             own: UnsafeCell::new(VecDeque::new()),
             any: Cell::new(false),
+            untold: Cell::new(false),
             turn: Cell::new(false),
             polled: Cell::new(ptr::null()),
         }
@@ -128,16 +133,32 @@ impl Worker {
         self.tasks.own().push_back(task);
     }
 
-    /// Queues a task that any worker may poll.
+    /// Queues a task that any worker may poll. `by_itself`: its poll has just ended, and it was woken in that.
     #[inline]
-    pub(super) fn push_task(&self, task: Runnable, _by_itself: bool) {
+    pub(super) fn push_task(&self, task: Runnable, by_itself: bool) {
         if self.shared.posts.len() == 1 {
             // Nobody could take it: spare it the concurrent queue.
             return self.push_local(task);
         }
-        self.tasks.any.set(true);
-        self.tasks.deque.push(task);
-        self.announce_task();
+        let tasks = &self.tasks;
+        if by_itself && tasks.deque.is_empty() && tasks.own().is_empty() && self.ready().is_empty()
+        {
+            // It goes on here at once. Others would have to be woken to take it away for nothing.
+            tasks.untold.set(true);
+        }
+        tasks.any.set(true);
+        tasks.deque.push(task);
+        if !tasks.untold.get() {
+            self.announce_task();
+        }
+    }
+
+    /// Something else runs now, and perhaps for long: others are told what they have not been.
+    #[inline]
+    pub(crate) fn tell_of_tasks(&self) {
+        if self.tasks.untold.replace(false) && !self.tasks.deque.is_empty() {
+            self.announce_task();
+        }
     }
 
     /// Has a sleeping worker look for tasks.
@@ -182,7 +203,7 @@ impl Worker {
             self.stir();
             while stealer.steal_batch(&self.tasks.deque).is_retry() {}
             if !self.tasks.deque.is_empty() {
-                self.post.board.steals.add(1);
+                self.post.board.task_steals.add(1);
                 self.tasks.any.set(true);
                 return true;
             }
@@ -210,6 +231,8 @@ impl Worker {
 
     fn poll_this(&self, task: Runnable) {
         self.spend(1);
+        self.post.board.task_polls.add(1);
+        self.tell_of_tasks();
         if self.searching.get() {
             // As in `run`.
             self.stop_searching();

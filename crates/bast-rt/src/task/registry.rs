@@ -5,6 +5,7 @@
 //! it, that is, a reference. So a task whose wakers have all been dropped stays, pending, until it is
 //! cancelled or its runtime ends. Posts are never freed, so the registry is there for whoever comes late.
 
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,7 @@ use crossbeam_deque::{Injector, Steal};
 use slab::Slab;
 
 use super::Runnable;
+use crate::post::Post;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -27,8 +29,16 @@ pub(crate) struct Registry {
 
 struct Entry {
     waker: Waker,
-    #[allow(dead_code)]
-    site: &'static Location<'static>,
+    site: Site,
+}
+
+type Site = &'static Location<'static>;
+
+/// Where the tasks of some workers were spawned, and how many there.
+pub(crate) fn sites(posts: &[&'static Post]) -> Vec<(Site, usize)> {
+    let mut sites = BTreeMap::new();
+    posts.iter().for_each(|post| post.tasks.count(&mut sites));
+    sites.into_iter().collect()
 }
 
 impl Registry {
@@ -36,7 +46,7 @@ impl Registry {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn enter(&self, task: &Runnable, site: &'static Location<'static>) {
+    pub(super) fn enter(&self, task: &Runnable, site: Site) {
         let waker = task.waker();
         let mut list = self.lock();
         // Relaxed: the key goes wherever the task goes.
@@ -77,6 +87,13 @@ impl Registry {
     pub(crate) fn wake_all(&self) {
         let wakers: Vec<Waker> = self.lock().iter().map(|(_, entry)| entry.waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Counts the tasks by where they were spawned.
+    fn count(&self, sites: &mut BTreeMap<Site, usize>) {
+        for (_, entry) in &*self.lock() {
+            *sites.entry(entry.site).or_default() += 1;
+        }
     }
 
     /// Posts a local task; the caller wakes the worker.

@@ -27,6 +27,7 @@ mod scheduling;
 mod shutdown;
 mod sockets;
 mod support;
+mod tasks;
 mod timeouts;
 mod timers;
 #[cfg(feature = "tracing")]

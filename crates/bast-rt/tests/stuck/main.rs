@@ -7,16 +7,18 @@
 //!
 //! Not in `it`: libtest's own threads are threads that the report knows nothing of.
 
+use std::future::{pending, poll_fn};
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
+use std::task::Poll;
 use std::time::Duration;
 
 use bast_io::signal::{SIGINT, Signal};
 use bast_io::{Handle, Kind};
 use bast_rt::wait::{Parked, Reason, wait};
-use bast_rt::{Builder, JoinHandle, Runtime, ops, park, sleep, spawn};
+use bast_rt::{Builder, JoinHandle, Runtime, ops, park, sleep, spawn, task};
 
 /// The environment variable that gives a process its role.
 const ROLE: &str = "BAST_RT_STUCK_ROLE";
@@ -74,6 +76,14 @@ const ROLES: &[Role] = &[
     Role { name: "a timer is pending", play: on_timer, expected: &[] },
     Role { name: "somebody listens for Ctrl-C", play: on_ctrl_c, expected: &[] },
     Role { name: "a foreign thread unparks later", play: foreign_thread, expected: &[] },
+    Role {
+        name: "a task whose waker is nowhere",
+        play: lost_waker,
+        expected: &["deadlock", "'joins' is blocked indefinitely on a future"],
+    },
+    Role { name: "a foreign thread has the waker of a task", play: foreign_waker, expected: &[] },
+    Role { name: "only tasks are pending", play: only_tasks, expected: &[] },
+    Role { name: "a task wakes itself", play: spinning_task, expected: &[] },
     Role { name: "a blocking call runs", play: blocking_call, expected: &[] },
     Role { name: "main blocks in std", play: main_in_std, expected: &[] },
     // The canary of the silent ones: it is the unknown thread that keeps the report back.
@@ -286,6 +296,43 @@ fn foreign_thread() {
         handle.unpark();
     });
     fiber.join().expect("it is woken");
+}
+
+fn lost_waker() {
+    let task = task::spawn(pending::<()>());
+    let joins = Builder::new().name("joins".into()).spawn(|| task.join().is_ok());
+    joins.expect("there is a stack").join().expect("it is not cancelled");
+}
+
+fn foreign_waker() {
+    let mut woken = false;
+    let task = task::spawn(poll_fn(move |context| {
+        if std::mem::replace(&mut woken, true) {
+            return Poll::Ready(());
+        }
+        let waker = context.waker().clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(700));
+            waker.wake();
+        });
+        Poll::Pending
+    }));
+    spawn(|| task.join()).join().expect("no panic").expect("it is woken");
+}
+
+/// Nobody waits for them: perhaps that is all that they are for.
+fn only_tasks() {
+    task::spawn(pending::<()>()).join().expect("it is not cancelled");
+}
+
+fn spinning_task() {
+    spawn(park);
+    let task = task::spawn(async {
+        loop {
+            task::yield_now().await;
+        }
+    });
+    task.join().expect("it is not cancelled")
 }
 
 fn blocking_call() {
