@@ -262,13 +262,16 @@ pub(crate) const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "await",
-        about: "a future is polled, waited for when it is ready, and waited for until a neighbour wakes",
+        about: "a future is polled, waited for when it is ready, and waited for until a neighbour wakes; promises",
         kind: Kind::Micro,
         units: &[units::NS],
         params: &[
             both("polled", &["bast"]),
             both("ready", &["bast"]),
             both("woken", &["bast", "tokio-current", "tokio-multi"]),
+            both("bind", &["bast"]),
+            both("promise", &["bast"]),
+            both("resolved", &["bast", "tokio-current"]),
         ],
     },
     Bench {

@@ -211,9 +211,10 @@ tests! {
                 let go_on = Arc::new(AtomicBool::new(false));
                 let loser = || {
                     let (ended, go_on) = (Arc::clone(&ended), Arc::clone(&go_on));
+                    let unwound = Arc::clone(&ended);
+                    let guard = OnDrop(move || _ = unwound.fetch_add(1, SeqCst));
                     start(move || {
-                        let unwound = Arc::clone(&ended);
-                        let guard = OnDrop(move || _ = unwound.fetch_add(1, SeqCst));
+                        let guard = guard;
                         while !go_on.load(SeqCst) {
                             yield_now();
                         }
@@ -225,8 +226,6 @@ tests! {
                 let (promise, resolver) = Promise::new();
                 let promises = [loser(), promise, loser()];
                 let first = if cancels { Promise::pick(promises) } else { Promise::choose(promises) };
-                // So that there is something to unwind.
-                sleep(Duration::from_millis(1));
                 resolver.resolve(7);
                 assert_eq!(first.wait().unwrap(), 7);
                 if cancels {
@@ -257,8 +256,9 @@ tests! {
             let seen = Arc::clone(&unwound);
             let log = Log::default();
             let l = log.clone();
+            let guard = OnDrop(move || seen.store(true, SeqCst));
             let promise = start(move || {
-                let _guard = OnDrop(move || seen.store(true, SeqCst));
+                let _guard = guard;
                 sleep(FOREVER);
             })
             .map(|()| 1)
@@ -335,8 +335,9 @@ tests! {
             let promise = promise.map(|()| { sleep(Duration::from_millis(3)); 1 });
             let fiber = spawn(move || {
                 resolver.resolve(());
-                yield_now();
-                unreachable!("it is cancelled");
+                loop {
+                    yield_now();
+                }
             });
             settle();
             fiber.cancel();
@@ -352,18 +353,17 @@ tests! {
             assert!(panics.wait().unwrap_err().is_panic());
             assert_eq!(Promise::from(spawn(|| 3)).wait().unwrap(), 3);
             let handle = spawn(|| sleep(FOREVER));
-            let fiber = handle.fiber();
             let promise = Promise::from(handle);
             sleep(Duration::from_millis(1));
             promise.cancel();
             assert!(promise.wait().unwrap_err().is_cancelled());
-            drop(fiber);
             let promise = Promise::of(async { Promise::ready(4).await.unwrap() + start(|| 1).await.unwrap() });
             assert_eq!(promise.wait().unwrap(), 5);
             let dropped = Arc::new(AtomicBool::new(false));
             let d = Arc::clone(&dropped);
+            let guard = OnDrop(move || d.store(true, SeqCst));
             let never = Promise::<()>::of(async move {
-                let _guard = OnDrop(|| d.store(true, SeqCst));
+                let _guard = guard;
                 std::future::pending().await
             });
             sleep(Duration::from_millis(1));
