@@ -262,7 +262,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "await",
-        about: "a future is polled, waited for when it is ready, and until a neighbour wakes; the same in a task",
+        about: "a future is polled, waited for when it is ready, and until a neighbour wakes; the same in a task; promises",
         kind: Kind::Micro,
         units: &[units::NS],
         params: &[
@@ -276,6 +276,9 @@ pub(crate) const BENCHES: &[Bench] = &[
             both("task-spawn@2", &["bast", "tokio-multi"]),
             both("task-yield", &["bast", "tokio-current", "tokio-multi"]),
             both("task-yield@2", &["bast", "tokio-multi"]),
+            both("bind", &["bast"]),
+            both("promise", &["bast"]),
+            both("resolved", &["bast", "tokio-current"]),
         ],
     },
     Bench {

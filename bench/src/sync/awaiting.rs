@@ -7,12 +7,16 @@
 //! * `await task-ready`, `task-woken`: the same in a task, whose neighbour is a fiber.
 //! * `await task-fiber`: a task starts a fiber and awaits it.
 //! * `await task-spawn`: a task starts a task and awaits it; `task-yield`: a task lets others run.
+//! * `await bind`: a callback is bound to a promise that is ready.
+//! * `await promise`: a promise is made, a callback chained to it, it is resolved, and the result waited for.
+//! * `await resolved`: the same without a callback; tokio's is a `oneshot` channel.
 
 use super::not_run;
 use crate::micro::{self, Job};
 use crate::stats::Meter;
 use atomic_waker::AtomicWaker;
 use bast::future::Wait;
+use bast::promise::Promise;
 use std::future::{Future, poll_fn};
 use std::hint::black_box;
 use std::pin::pin;
@@ -35,6 +39,9 @@ pub(super) fn run(subject: &str, job: &Job) -> Result<f64, String> {
                 "task-fiber" => in_task(task_fiber(meter)),
                 "task-spawn" => in_task(task_spawn(meter)),
                 "task-yield" => in_task(task_yield(meter)),
+                "bind" => Ok(super::steps(meter, || check(bind()))),
+                "promise" => Ok(super::steps(meter, || check(promise()))),
+                "resolved" => Ok(super::steps(meter, || check(resolved()))),
                 _ => Err("no such parameter".to_owned()),
             })
         }
@@ -53,8 +60,44 @@ pub(super) fn run(subject: &str, job: &Job) -> Result<f64, String> {
             };
             rt.block_on(work).map_err(|error| error.to_string())
         }
+        ("resolved", "tokio-current" | "tokio-multi") => {
+            let rt = micro::tokio_runtime(subject, job.workers)?;
+            let run = rt.spawn(async move {
+                let mut meter = meter;
+                while let Some(n) = meter.next() {
+                    for _ in 0..n {
+                        let (send, receive) = tokio::sync::oneshot::channel();
+                        send.send(black_box(7)).expect("the receiver is there");
+                        check(receive.await.expect("it has been sent"));
+                    }
+                }
+                meter.ns()
+            });
+            rt.block_on(run).map_err(|error| error.to_string())
+        }
         _ => not_run(subject, job),
     }
+}
+
+#[inline(never)]
+fn bind() -> u64 {
+    let bound = Promise::ready(black_box(3)).and_then(|n| Promise::ready(n + 4));
+    bound.wait().expect("it is ready")
+}
+
+#[inline(never)]
+fn promise() -> u64 {
+    let (promise, resolver) = Promise::new();
+    let chained = promise.map(|n: u64| n + 4);
+    resolver.resolve(black_box(3));
+    chained.wait().expect("it is resolved")
+}
+
+#[inline(never)]
+fn resolved() -> u64 {
+    let (promise, resolver) = Promise::new();
+    resolver.resolve(black_box(7));
+    promise.wait().expect("it is resolved")
 }
 
 #[inline(never)]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use bast_io::signal::{SIGINT, Signal};
 use bast_io::{Handle, Kind};
 use bast_rt::wait::{Parked, Reason, wait};
-use bast_rt::{Builder, JoinHandle, Runtime, ops, park, sleep, spawn, task};
+use bast_rt::{Builder, JoinHandle, Runtime, block_on, ops, park, sleep, spawn, task};
 
 /// The environment variable that gives a process its role.
 const ROLE: &str = "BAST_RT_STUCK_ROLE";
@@ -71,6 +71,11 @@ const ROLES: &[Role] = &[
         name: "the pool's threads are idle",
         play: after_blocking,
         expected: &["deadlock", "blocked indefinitely on park"],
+    },
+    Role {
+        name: "a future drops its waker",
+        play: dropped_waker,
+        expected: &["deadlock", "'awaits' is blocked indefinitely on a future"],
     },
     Role { name: "a socket may be readable yet", play: on_socket, expected: &[] },
     Role { name: "a timer is pending", play: on_timer, expected: &[] },
@@ -261,6 +266,18 @@ fn after_blocking() {
     let fiber = spawn(|| {
         bast_rt::run_blocking(|| std::thread::sleep(Duration::from_millis(10)));
         park();
+    });
+    fiber.join().expect("never");
+}
+
+fn dropped_waker() {
+    let fiber = named("awaits", || {
+        let mut polls = 0;
+        block_on(std::future::poll_fn(|context| {
+            polls += 1;
+            drop(context.waker().clone());
+            if polls == 100 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        }));
     });
     fiber.join().expect("never");
 }

@@ -19,6 +19,8 @@ mod fs_hostile;
 mod fs_only;
 mod fs_types;
 mod futures;
+mod futures_bad;
+mod futures_crate;
 mod locals;
 mod lookup;
 mod names;
