@@ -43,6 +43,15 @@ pub unsafe fn execute(op: &Op, deadline: Option<Instant>) -> Outcome {
     outcome
 }
 
+/// Does `op` once; `EAGAIN` if it would have to wait for a peer.
+///
+/// # Safety
+/// As [`execute`].
+pub unsafe fn attempt(op: &Op) -> Outcome {
+    // SAFETY: the caller's promise.
+    unsafe { sys::call(op, Mode::NoWait) }
+}
+
 /// # Safety
 /// As [`execute`].
 unsafe fn until_done(op: &Op, mode: Mode, deadline: Option<Instant>) -> Outcome {

@@ -10,12 +10,15 @@ use std::sync::{Mutex, PoisonError};
 use bast_io::Waker;
 
 use crate::fiber::Header;
+use crate::flight::Flight;
 use crate::inbox::Inbox;
 use crate::inspect::Board;
 
 /// A worker's address.
 pub(crate) struct Post {
     pub(crate) inbox: Inbox<Header>,
+    /// What is polled for, to be begun or cancelled.
+    pub(crate) flights: Inbox<Flight>,
     waker: Mutex<Option<Waker>>,
     /// What the worker shows of itself.
     pub(crate) board: Board,
@@ -35,6 +38,7 @@ impl Post {
         spare.unwrap_or_else(|| {
             Box::leak(Box::new(Post {
                 inbox: Inbox::new(),
+                flights: Inbox::new(),
                 waker: Mutex::new(None),
                 board: Board::default(),
             }))
@@ -65,6 +69,17 @@ impl Post {
     pub(crate) unsafe fn post(&self, fiber: NonNull<Header>) {
         // SAFETY: the caller's promise.
         if unsafe { self.inbox.push(fiber) } {
+            self.wake();
+        }
+    }
+
+    /// The same for what is polled for.
+    ///
+    /// # Safety
+    /// As [`post`](Post::post).
+    pub(crate) unsafe fn post_flight(&self, flight: NonNull<Flight>) {
+        // SAFETY: the caller's promise.
+        if unsafe { self.flights.push(flight) } {
             self.wake();
         }
     }

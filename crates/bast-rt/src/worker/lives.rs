@@ -171,6 +171,8 @@ impl Worker {
             && self.ready().is_empty()
             && !self.has_fresh()
             && self.post.inbox.is_empty()
+            && self.post.flights.is_empty()
+            && self.ground()
     }
 
     /// On a bound thread: its fiber has come and ended, and so have those that it started here. No other can
