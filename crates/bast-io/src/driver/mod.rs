@@ -209,7 +209,7 @@ impl Driver {
             // SAFETY: the caller's promise.
             Inner::Sim(sim) => unsafe { sim.attempt(op) },
             // SAFETY: the caller's promise.
-            _ => unsafe { blocking::attempt(op) },
+            _ => unsafe { blocking::once(op) },
         }
     }
 

@@ -17,7 +17,7 @@ unsafe fn attempt(op: &Op) -> io::Result<usize> {
         // SAFETY: the caller's promise.
         Some(worker) => unsafe { worker.driver().attempt(op) },
         // SAFETY: as above.
-        None => unsafe { blocking::attempt(op) },
+        None => unsafe { blocking::once(op) },
     };
     outcome.into_result()
 }
