@@ -43,6 +43,15 @@ pub unsafe fn execute(op: &Op, deadline: Option<Instant>) -> Outcome {
     outcome
 }
 
+/// Does `op` once; `EAGAIN` if it would have to wait for a peer.
+///
+/// # Safety
+/// As [`execute`].
+pub unsafe fn once(op: &Op) -> Outcome {
+    // SAFETY: the caller's promise.
+    unsafe { sys::call(op, Mode::NoWait) }
+}
+
 /// Performs `op` if it waits neither for a peer nor for a disk; `None` if it would.
 ///
 /// # Safety

@@ -18,6 +18,8 @@ mod cancel_on_drop;
 mod config;
 #[allow(unsafe_code)]
 mod fiber;
+#[allow(unsafe_code)]
+mod flight;
 pub mod hook;
 mod idle;
 #[allow(unsafe_code)]
@@ -81,6 +83,7 @@ pub use blocking::{
 pub use cancel::{Cancelled, mask, stop_requested};
 pub use cancel_on_drop::CancelOnDrop;
 pub use config::StackGuards;
+pub use flight::{Keep, Sleep, Watch, elapse};
 pub use inspect::{
     Dump, FiberDump, Frame, Metrics, RuntimeMetrics, WorkerMetrics, dump, dump_on_signal, metrics,
 };
