@@ -16,6 +16,7 @@ mod files;
 mod go;
 mod httpfile;
 mod micro;
+mod plot;
 mod pong;
 mod proc;
 mod proxy;
