@@ -87,6 +87,11 @@ impl Requests {
         }
     }
 
+    /// Whether the caller is inside [`hold`].
+    pub(crate) fn is_held(&self) -> bool {
+        self.masks.get() >= HELD
+    }
+
     /// Whether nothing is delivered just now, on a plain thread.
     fn held_off_on_thread(&self) -> bool {
         self.masks.get() != 0 || std::thread::panicking()
@@ -253,16 +258,29 @@ pub(crate) fn give_up(requests: &Requests, cause: Cause) -> io::Error {
 /// assert!(done.join().unwrap());
 /// ```
 pub fn mask<R>(f: impl FnOnce() -> R) -> R {
-    struct Unmask<'a>(&'a Requests);
+    masked(1, f)
+}
+
+/// As [`mask`], for waits that must come to their end because others use the caller's frames: in a task, where
+/// other waits panic (module `task`), these block.
+pub(crate) fn hold<R>(f: impl FnOnce() -> R) -> R {
+    masked(HELD, f)
+}
+
+/// What `hold` adds to the depth of masks.
+const HELD: u32 = 1 << 16;
+
+fn masked<R>(depth: u32, f: impl FnOnce() -> R) -> R {
+    struct Unmask<'a>(&'a Requests, u32);
     impl Drop for Unmask<'_> {
         fn drop(&mut self) {
-            self.0.masks.set(self.0.masks.get() - 1);
+            self.0.masks.set(self.0.masks.get() - self.1);
         }
     }
 
     let requests = mine();
-    requests.masks.set(requests.masks.get() + 1);
-    let _unmask = Unmask(requests);
+    requests.masks.set(requests.masks.get() + depth);
+    let _unmask = Unmask(requests, depth);
     f()
 }
 

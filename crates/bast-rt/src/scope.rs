@@ -74,6 +74,7 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
+    wait::begin("scope");
     let scope = Scope {
         data: Arc::new(Data {
             running: AtomicUsize::new(0),
@@ -84,7 +85,7 @@ where
         env: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    cancel::mask(|| scope.data.wait());
+    cancel::hold(|| scope.data.wait());
     match result {
         Err(payload) => unwinding::pass_on(payload),
         Ok(_) if scope.data.panicked.load(Relaxed) => panic!("a scoped fiber panicked"),

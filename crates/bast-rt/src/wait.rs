@@ -32,6 +32,7 @@ use crate::fiber::Header;
 use crate::parker::{self, ThreadParker};
 use crate::remote;
 use crate::suspend::{self, Alarm, Done};
+use crate::task;
 use crate::time::Instant;
 use crate::tls;
 use crate::wheel::Timer;
@@ -224,6 +225,8 @@ pub(crate) fn wait_as<R>(
 ) -> R {
     let deadline = deadline.map(|Instant(at)| at);
     let Some((worker, header)) = who else {
+        // Before the body has left its waiter anywhere.
+        task::must_not_wait(reason.what);
         return body(&Wait { who: Who::Thread(tls::parker(), reason), deadline });
     };
     header.waiting.set(ptr::from_ref(reason).cast());
@@ -289,6 +292,19 @@ impl Wait<'_> {
         parker.wait(first.map(|at| Duration::from_nanos(at - now)), reason);
         Parked::Look
     }
+}
+
+/// As [`mask`](crate::mask), for waits that must come to their end because others use the caller's frames. To be
+/// preceded by [`begin`] where the frames are not in use yet.
+pub fn hold<R>(f: impl FnOnce() -> R) -> R {
+    cancel::hold(f)
+}
+
+/// To be called by what will wait in the end, before it starts anything: in the poll of a task, where nothing may
+/// wait, it panics.
+#[inline]
+pub fn begin(what: &str) {
+    task::must_not_wait(what);
 }
 
 /// The id of the calling fiber, or of the thread: what [`Reason::holder`] holds.

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use bast_rt::wait::{self, Interruption, Parked, Reason, Waiter, drop_quietly};
-use bast_rt::{Builder, Cancelled, JoinHandle, mask};
+use bast_rt::{Builder, Cancelled, JoinHandle};
 
 use crate::lock::Lock;
 
@@ -131,6 +131,7 @@ where
     J: FnOnce() -> R + Send,
     R: Send,
 {
+    wait::begin(plan.name);
     let mut crew = Crew::new(plan);
     let driven = catch_unwind(AssertUnwindSafe(|| crew.drive(jobs, each)));
     let decided = crew.dismiss();
@@ -368,5 +369,5 @@ impl<R> Drop for Crew<R> {
 
 /// Joins a member, which must not be left to itself.
 fn join<R>(fiber: JoinHandle<R>) -> Result<R, Box<dyn Any + Send>> {
-    if fiber.is_finished() { fiber.join() } else { mask(|| fiber.join()) }
+    if fiber.is_finished() { fiber.join() } else { wait::hold(|| fiber.join()) }
 }

@@ -28,7 +28,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use bast_rt::wait::{self, Parked, Reason, Waiter, drop_quietly};
-use bast_rt::{Builder, Cancelled, Fiber, Interrupted, JoinHandle, mask};
+use bast_rt::{Builder, Cancelled, Fiber, Interrupted, JoinHandle};
 
 use crate::breaker::Breaker;
 use crate::lock::Lock;
@@ -69,7 +69,7 @@ impl Base {
             self.breaker.trip();
             interrupted = true;
         }
-        mask(|| self.wait_once());
+        wait::hold(|| self.wait_once());
         interrupted
     }
 
@@ -246,6 +246,7 @@ where
     F: for<'scope> FnOnce(&'scope Group<'scope, 'env, E>) -> Result<T, E>,
     E: From<Cancelled> + Send + 'env,
 {
+    wait::begin("group");
     let group = Group {
         base: Base {
             breaker: Breaker::new(),

@@ -29,6 +29,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::suspend;
+use crate::task;
 use crate::tls;
 use crate::worker::Worker;
 
@@ -110,7 +111,9 @@ pub struct LocalKey<T: 'static> {
 /// Same as [`std::thread::AccessError`].
 #[non_exhaustive]
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub struct AccessError;
+pub struct AccessError {
+    in_task: bool,
+}
 
 impl fmt::Debug for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,7 +123,12 @@ impl fmt::Debug for AccessError {
 
 impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("already destroyed")
+        f.write_str(match self.in_task {
+            true => {
+                "a task has no fiber-local variables, only a fiber (bast::spawn) and a thread do"
+            }
+            false => "already destroyed",
+        })
     }
 }
 
@@ -129,15 +137,19 @@ impl Error for AccessError {}
 #[cold]
 #[track_caller]
 fn gone(error: AccessError) -> ! {
+    if error.in_task {
+        panic!("cannot access a fiber-local value: {error}");
+    }
     panic!("cannot access a fiber-local value during or after its destruction: {error:?}")
 }
 
-/// The locals of the calling fiber, or thread.
+/// The locals of the calling fiber, or thread. A task has none: they would be its worker's.
 #[inline]
-fn mine<'a>() -> &'a Locals {
+fn mine<'a>() -> Result<&'a Locals, AccessError> {
     match suspend::current() {
-        Some((_, header)) => &header.locals,
-        None => tls::locals(),
+        Some((_, header)) => Ok(&header.locals),
+        None if task::is_polling() => Err(AccessError { in_task: true }),
+        None => Ok(tls::locals()),
     }
 }
 
@@ -154,7 +166,7 @@ pub(crate) fn inherit(worker: Option<&Worker>) -> Option<Inherited> {
         let locals = unsafe { &header.as_ref().locals };
         return if locals.is_empty() { None } else { locals.copy() };
     }
-    mine().copy()
+    mine().ok()?.copy()
 }
 
 impl<T: 'static> LocalKey<T> {
@@ -174,7 +186,7 @@ impl<T: 'static> LocalKey<T> {
     /// The value, made by `init` if there is none.
     #[inline]
     fn get_or<'a>(&'static self, init: impl FnOnce() -> T) -> Result<&'a T, AccessError> {
-        let locals = mine();
+        let locals = mine()?;
         let value = match locals.find(self.slot.load(Relaxed)) {
             Some(value) => value,
             None => self.make(locals, init)?,
@@ -193,7 +205,7 @@ impl<T: 'static> LocalKey<T> {
     ) -> Result<store::Link, AccessError> {
         let slot = self.number();
         if locals.is_gone(slot) {
-            return Err(AccessError);
+            return Err(AccessError { in_task: false });
         }
         let value = init();
         locals.put(slot, Value::boxed(self.ops, value))

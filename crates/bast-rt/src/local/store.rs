@@ -187,7 +187,7 @@ impl Locals {
         if !there.is_null() {
             // SAFETY: ours, and shown to nobody.
             unsafe { drop_quietly(link) };
-            return self.find(slot).ok_or(AccessError);
+            return self.find(slot).ok_or(AccessError { in_task: false });
         }
         if self.is_empty() {
             self.0.set(Box::into_raw(Box::new(Store::NEW)));

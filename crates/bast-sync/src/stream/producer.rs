@@ -13,7 +13,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 
 use bast_rt::wait::{self, drop_quietly};
-use bast_rt::{Instant, JoinHandle, mask, spawn};
+use bast_rt::{Instant, JoinHandle, spawn};
 
 use crate::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 
@@ -32,7 +32,7 @@ impl Fibers {
     fn join(&mut self) -> Option<Box<dyn Any + Send>> {
         let mut first = None;
         for fiber in self.0.drain(..) {
-            match mask(|| fiber.join()) {
+            match wait::hold(|| fiber.join()) {
                 Err(payload) if first.is_none() => first = Some(payload),
                 other => drop_quietly(other),
             }
