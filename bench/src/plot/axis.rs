@@ -64,7 +64,7 @@ impl Axis {
 
 impl Quantity {
     /// With three or four digits, for tables.
-    pub(super) fn figure(self, v: f64) -> String {
+    pub(crate) fn figure(self, v: f64) -> String {
         self.written(v, v, 3)
     }
 

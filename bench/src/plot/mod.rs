@@ -11,9 +11,6 @@
 //! CSS variables), name each line at its end and have an axis of powers of two: what a crate for
 //! plots would still have to be told is most of `svg.rs`.
 
-// The benchmarks that draw use it.
-#![allow(dead_code, unused_imports)]
-
 mod axis;
 mod data;
 mod html;
