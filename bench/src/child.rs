@@ -31,7 +31,8 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 /// The longest that one run of a load generator may take.
 pub(crate) const LOAD_LIMIT: Duration = Duration::from_secs(90);
 
-fn command(subject: &str, workers: usize) -> Result<Command, String> {
+/// A program that has the subject.
+pub(crate) fn command(subject: &str, workers: usize) -> Result<Command, String> {
     if go::is(subject) {
         let mut command = Command::new(go::program()?);
         command.env("GOMAXPROCS", workers.to_string());

@@ -5,17 +5,21 @@
 //!                          |  child: one process per measurement
 //!                          |    micro/<runtime>.rs   one function per benchmark
 //!                          |    sync/<mechanism>.rs  locks, channels, select, timeouts, cancellation
+//!                          |    diet/                 people who are fed (a grid and a plan of its own)
 //!                          |    udp.rs               datagrams, singly and in batches
 //!                          |    serve/<runtime>.rs   servers; echo.rs, proxy.rs, pong.rs load them
 //! ```
 
 mod child;
 mod children;
+mod diet;
 mod echo;
 mod files;
 mod go;
 mod httpfile;
+mod ldc;
 mod micro;
+mod plot;
 mod pong;
 mod proc;
 mod proxy;
@@ -65,6 +69,7 @@ Examples:
   bast-bench run yield --param 100 --repeat 9
   bast-bench run echo pong
   bast-bench run httpfile --param ab-100-1k,wrk-64-1m
+  bast-bench diet --quick --out report
 
 `pong` and `httpfile` need ab and wrk (apt-get install -y apache2-utils wrk); the subject go needs a
 Go toolchain, nginx needs nginx (apt-get install -y nginx-light). What is missing is skipped with a note. Progress goes to stderr. The exit status is 1
@@ -94,6 +99,11 @@ enum Action {
         /// Rounds (default: 5 or 3, fewer with --quick)
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         repeat: Option<u16>,
+    },
+    /// Feeds people with threads, fibers and both: a table, and diet.csv, diet.json and diet.html
+    Diet {
+        #[command(flatten)]
+        options: diet::Options,
     },
     /// One measurement in this process
     #[command(hide = true)]
@@ -146,6 +156,11 @@ fn act(action: Action) -> Result<ExitCode, String> {
                 eprintln!("{some} of {all} groups began while the machine had other work");
             }
             Ok(if outcome.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Action::Diet { options } => {
+            let (failures, table) = diet::run_grid(&options)?;
+            print(&table)?;
+            Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Action::Subject { bench, param, subject, warm_ms, measure_ms } => {
             let span = Span {

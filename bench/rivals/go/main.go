@@ -57,6 +57,8 @@ func subject(bench, param, name, warmMs, measureMs string) error {
 		show("us late", timerDelay(s))
 	case bench == "sleepers" && tasksErr == nil:
 		return sleepers(tasks)
+	case bench == "diet":
+		return diet(param, s)
 	case bench == "children" && tasksErr == nil:
 		return children(tasks)
 	case bench == "ping-pong" && param == "oneshot":

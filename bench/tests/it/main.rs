@@ -1,5 +1,7 @@
 //! The built program, as a user runs it. Cheap benchmarks only; each test is bounded.
 
+mod diet;
+
 use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -7,6 +9,10 @@ use std::time::{Duration, Instant};
 
 /// Runs the program; a run that takes longer than 20 s is killed and fails the test.
 fn bench(args: &[&str]) -> Output {
+    bench_within(Duration::from_secs(20), args)
+}
+
+fn bench_within(limit: Duration, args: &[&str]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_bast-bench"))
         .args(args)
         .stdin(Stdio::null())
@@ -17,9 +23,9 @@ fn bench(args: &[&str]) -> Output {
     let start = Instant::now();
     // What these runs print fits into the pipes.
     while child.try_wait().expect("the child can be waited for").is_none() {
-        if start.elapsed() > Duration::from_secs(20) {
+        if start.elapsed() > limit {
             child.kill().expect("the child can be killed");
-            panic!("{args:?} took longer than 20 s");
+            panic!("{args:?} took longer than {limit:?}");
         }
         thread::sleep(Duration::from_millis(10));
     }
