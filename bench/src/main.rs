@@ -5,17 +5,20 @@
 //!                          |  child: one process per measurement
 //!                          |    micro/<runtime>.rs   one function per benchmark
 //!                          |    sync/<mechanism>.rs  locks, channels, select, timeouts, cancellation
+//!                          |    delimcc/<style>.rs  waits in a loop and under recursion
 //!                          |    udp.rs               datagrams, singly and in batches
 //!                          |    serve/<runtime>.rs   servers; echo.rs, proxy.rs, pong.rs load them
 //! ```
 
 mod child;
 mod children;
+mod delimcc;
 mod echo;
 mod files;
 mod go;
 mod httpfile;
 mod micro;
+mod ocaml;
 mod pong;
 mod proc;
 mod proxy;
@@ -67,7 +70,8 @@ Examples:
   bast-bench run httpfile --param ab-100-1k,wrk-64-1m
 
 `pong` and `httpfile` need ab and wrk (apt-get install -y apache2-utils wrk); the subject go needs a
-Go toolchain, nginx needs nginx (apt-get install -y nginx-light). What is missing is skipped with a note. Progress goes to stderr. The exit status is 1
+Go toolchain, nginx needs nginx (apt-get install -y nginx-light),
+lwt needs OCaml (apt-get install -y ocaml-nox ocaml-findlib liblwt-ocaml-dev). What is missing is skipped with a note. Progress goes to stderr. The exit status is 1
 if a subject failed.";
 
 #[derive(Subcommand)]
