@@ -43,6 +43,24 @@ pub unsafe fn execute(op: &Op, deadline: Option<Instant>) -> Outcome {
     outcome
 }
 
+/// Performs `op` if it waits neither for a peer nor for a disk; `None` if it would.
+///
+/// # Safety
+/// As [`execute`].
+pub unsafe fn attempt(op: &Op) -> Option<Outcome> {
+    if op.is_immediate() {
+        // SAFETY: the caller's promise.
+        return Some(unsafe { sys::call(op, Mode::Block) });
+    }
+    op.gates()[0]?;
+    if op.is_gated() || matches!(op, Op::Connect { .. }) {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { sys::call(op, Mode::NoWait) };
+    (!sys::would_block(outcome) || op.is_dontwait()).then_some(outcome)
+}
+
 /// # Safety
 /// As [`execute`].
 unsafe fn until_done(op: &Op, mode: Mode, deadline: Option<Instant>) -> Outcome {

@@ -149,6 +149,11 @@ fn raw(header: NonNull<Header>) -> RawWaker {
     RawWaker::new(header.as_ptr().cast(), &VTABLE)
 }
 
+/// Whether it is this fiber's.
+pub(crate) fn is_of(waker: &Waker, fiber: NonNull<Header>) -> bool {
+    waker.data() == fiber.as_ptr().cast_const().cast() && std::ptr::eq(waker.vtable(), &VTABLE)
+}
+
 /// # Safety
 /// `data` is from [`raw`].
 unsafe fn header(data: *const ()) -> NonNull<Header> {

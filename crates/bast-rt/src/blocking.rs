@@ -25,6 +25,7 @@ use bast_io::{Op, Outcome};
 use crate::cancel;
 use crate::spawn::spawn;
 use crate::suspend::{self, perform};
+use crate::task;
 use crate::tls;
 use crate::unwinding;
 use crate::wait;
@@ -90,6 +91,7 @@ where
     T: Send,
 {
     if suspend::current().is_none() {
+        task::must_not_wait("blocking");
         return f();
     }
     masked(f, How::Plain).unwrap_or_else(|refusal| panic!("{refusal}"))
@@ -118,6 +120,7 @@ where
     T: Send,
 {
     if suspend::current().is_none() {
+        task::must_not_wait("try_blocking");
         return Ok(f());
     }
     masked(f, How::Limited)
@@ -232,6 +235,7 @@ where
 {
     if suspend::current().is_none() {
         wait::check();
+        task::must_not_wait("blocking");
         if tls::requests().clock().is_none() {
             return f();
         }
@@ -290,6 +294,7 @@ where
 {
     let Some((worker, header)) = suspend::current() else {
         wait::check();
+        task::must_not_wait("blocking_interruptible");
         return f();
     };
     let mut job = Job::new(f);

@@ -33,12 +33,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use bast_io::{Config, DriverKind};
-use crossbeam_deque as deque;
 
 use crate::cancel;
 use crate::inspect;
 use crate::runtime;
-use crate::shared::Shared;
+use crate::shared::{Queues, Shared};
 use crate::wait::{self, Reason};
 
 /// The stack of a bound fiber unless told otherwise: a thread's, as foreign code expects one.
@@ -152,8 +151,8 @@ pub(crate) fn open(home: &Arc<Shared>, name: Option<&str>) -> io::Result<Berth> 
         let message = "the simulator runs on one thread: a bound fiber cannot have another";
         return Err(io::Error::new(io::ErrorKind::Unsupported, message));
     }
-    let queue = deque::Worker::new_fifo();
-    let bound = Arc::new(Shared::bound_to(home, queue.stealer()));
+    let queues = Queues::new();
+    let bound = Arc::new(Shared::bound_to(home, &queues));
     let entry = Entry::new(&bound, home);
     inspect::register(&bound);
     let config = Config {
@@ -166,7 +165,7 @@ pub(crate) fn open(home: &Arc<Shared>, name: Option<&str>) -> io::Result<Berth> 
     let begun = Arc::clone(&answer);
     let body = move || {
         let stacks = entry.home.recipe.stacks.clone();
-        runtime::work(&entry.bound, 0, queue, &config, stacks, |made| {
+        runtime::work(&entry.bound, 0, queues, &config, stacks, |made| {
             *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(made.map(drop));
             caller.wake();
         });

@@ -56,6 +56,8 @@ mod shim;
 mod spawn;
 #[allow(unsafe_code)]
 mod suspend;
+#[allow(unsafe_code)]
+pub mod task;
 mod time;
 #[allow(unsafe_code)]
 mod tls;

@@ -5,18 +5,24 @@
 //! stale post is harmless: whoever drains it finds a fiber that has ended and drops the reference.
 
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bast_io::Waker;
 
 use crate::fiber::Header;
 use crate::inbox::Inbox;
 use crate::inspect::Board;
+use crate::shared::Shared;
+use crate::task::Registry;
 
 /// A worker's address.
 pub(crate) struct Post {
     pub(crate) inbox: Inbox<Header>,
     waker: Mutex<Option<Waker>>,
+    /// The runtime whose worker it is.
+    shared: Mutex<Weak<Shared>>,
+    /// The tasks that were spawned here.
+    pub(crate) tasks: Registry,
     /// What the worker shows of itself.
     pub(crate) board: Board,
 }
@@ -36,6 +42,8 @@ impl Post {
             Box::leak(Box::new(Post {
                 inbox: Inbox::new(),
                 waker: Mutex::new(None),
+                shared: Mutex::new(Weak::new()),
+                tasks: Registry::default(),
                 board: Board::default(),
             }))
         })
@@ -44,10 +52,22 @@ impl Post {
     /// Gives the post back. The worker's thread has ended.
     pub(crate) fn retire(&'static self) {
         self.set_waker(None);
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Weak::new();
         SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
 
-    pub(crate) fn set_waker(&self, waker: Option<Waker>) {
+    /// The runtime, if it has not ended.
+    pub(crate) fn shared(&self) -> Option<Arc<Shared>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+
+    /// The worker begins.
+    pub(crate) fn open(&self, shared: &Arc<Shared>, waker: Waker) {
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(shared);
+        self.set_waker(Some(waker));
+    }
+
+    fn set_waker(&self, waker: Option<Waker>) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = waker;
     }
 

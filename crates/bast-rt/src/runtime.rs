@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use bast_coro::overflow::AltStack;
 use bast_coro::{PoolConfig, StackPool};
 use bast_io::{Config, Driver, DriverKind, Pool};
-use crossbeam_deque as deque;
 
 use crate::config::{Settings, StackGuards};
 use crate::inspect::{self, RuntimeMetrics, Watchdog};
 use crate::join::JoinHandle;
-use crate::shared::{Fresh, Recipe, Shared};
+use crate::shared::{Queues, Recipe, Shared};
 use crate::spawn;
+use crate::task;
 use crate::tls;
 use crate::unwinding;
 use crate::worker::Worker;
@@ -136,7 +136,7 @@ type Made = io::Result<(&'static str, Option<String>)>;
 pub(crate) fn work(
     shared: &Arc<Shared>,
     index: usize,
-    queue: deque::Worker<Fresh>,
+    queues: Queues,
     config: &Config,
     stacks: PoolConfig,
     begun: impl FnOnce(Made),
@@ -147,14 +147,14 @@ pub(crate) fn work(
         Ok(made) => made,
         Err(error) => return begun(Err(error)),
     };
-    shared.posts[index].set_waker(Some(driver.waker()));
+    shared.posts[index].open(shared, driver.waker());
     begun(Ok((driver.name(), driver.fallback_reason().map(ToOwned::to_owned))));
     // std's own has no room for a backtrace. Without it there is none of a fiber that is interrupted; all
     // else works.
     let signals = AltStack::at_least(SIGNAL_STACK);
     let board = &shared.posts[index].board;
     board.open(if signals.is_ok() { bast_io::probe::this_thread() } else { 0 });
-    let worker = Worker::new(Arc::clone(shared), index, queue, driver, stacks);
+    let worker = Worker::new(Arc::clone(shared), index, queues, driver, stacks);
     tls::set_worker(&worker);
     worker.run();
     worker.post.board.close();
@@ -198,11 +198,10 @@ impl Runtime {
         if let Some(format) = settings.dump {
             inspect::listen(format)?;
         }
-        let queues: Vec<_> = (0..settings.workers).map(|_| deque::Worker::new_fifo()).collect();
-        let stealers = queues.iter().map(deque::Worker::stealer).collect();
+        let queues: Vec<_> = (0..settings.workers).map(|_| Queues::new()).collect();
         let recipe = Recipe { driver: settings.driver, stacks: settings.stacks() };
         let pool = Arc::new(Pool::with_bounds(settings.blocking));
-        let shared = Arc::new(Shared::new(stealers, Arc::clone(&pool), recipe));
+        let shared = Arc::new(Shared::new(&queues, Arc::clone(&pool), recipe));
         let ended = Arc::new(Ended::default());
         let (report, reports) = mpsc::channel();
         let mut runtime = Runtime {
@@ -214,7 +213,7 @@ impl Runtime {
             watchdog: None,
         };
         // On an error `runtime` is dropped, which ends the workers that did start.
-        for (index, queue) in queues.into_iter().enumerate() {
+        for (index, queues) in queues.into_iter().enumerate() {
             let shared = Arc::clone(&runtime.shared);
             let ended = Arc::clone(&runtime.ended);
             let report = report.clone();
@@ -226,7 +225,7 @@ impl Runtime {
             };
             let stacks = settings.stacks();
             let thread = thread::Builder::new().name(format!("bast-{index}")).spawn(move || {
-                work(&shared, index, queue, &config, stacks, move |made| {
+                work(&shared, index, queues, &config, stacks, move |made| {
                     let _ = report.send(made);
                 });
                 ended.one_more();
@@ -269,6 +268,16 @@ impl Runtime {
     {
         // SAFETY: everything is 'static.
         unsafe { spawn::spawn_on(&self.shared, f, None) }
+    }
+
+    /// Same as [`task::spawn`](crate::task::spawn), on this runtime.
+    #[track_caller]
+    pub fn spawn_task<F>(&self, future: F) -> task::JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        task::spawn_on(&self.shared, future)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

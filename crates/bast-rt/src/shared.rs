@@ -5,18 +5,20 @@
 //! worker that is busy for long strands nothing.
 
 use std::ptr::NonNull;
+use std::slice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bast_coro::{PoolConfig, StackError};
 use bast_io::{DriverKind, Pool};
-use crossbeam_deque::{Injector, Steal, Stealer};
+use crossbeam_deque::{self as deque, Injector, Steal, Stealer};
 
 use crate::bound::Bound;
 use crate::fiber::{self, Header};
 use crate::idle::Idle;
 use crate::post::Post;
+use crate::task::{Runnable, Tasks};
 use crate::worker::Worker;
 
 /// A fiber that has not run.
@@ -34,6 +36,18 @@ pub(crate) struct Load {
     pub(crate) live: AtomicUsize,
     /// New fibers in the worker's mail.
     pub(crate) mailed: AtomicUsize,
+}
+
+/// A worker's queues that others take from.
+pub(crate) struct Queues {
+    pub(crate) fresh: deque::Worker<Fresh>,
+    pub(crate) tasks: deque::Worker<Runnable>,
+}
+
+impl Queues {
+    pub(crate) fn new() -> Queues {
+        Queues { fresh: deque::Worker::new_fifo(), tasks: deque::Worker::new_fifo() }
+    }
 }
 
 /// What a worker is made of, to make another.
@@ -57,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) loads: Vec<Load>,
     pub(crate) stealers: Vec<Stealer<Fresh>>,
     mail: Vec<Injector<Fresh>>,
+    pub(crate) tasks: Tasks,
     pub(crate) idle: Idle,
     pub(crate) stopping: AtomicBool,
     /// Workers that have nothing left, while the runtime stops. They end together (rt 6).
@@ -69,15 +84,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(stealers: Vec<Stealer<Fresh>>, pool: Arc<Pool>, recipe: Recipe) -> Shared {
+    pub(crate) fn new(queues: &[Queues], pool: Arc<Pool>, recipe: Recipe) -> Shared {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
-        Shared::with_number(NUMBER.fetch_add(1, Relaxed), stealers, pool, recipe)
+        Shared::with_number(NUMBER.fetch_add(1, Relaxed), queues, pool, recipe)
     }
 
     /// For a bound thread.
-    pub(crate) fn bound_to(home: &Arc<Shared>, stealer: Stealer<Fresh>) -> Shared {
+    pub(crate) fn bound_to(home: &Arc<Shared>, queues: &Queues) -> Shared {
         let (pool, recipe) = (Arc::clone(&home.pool), home.recipe.clone());
-        let mut shared = Shared::with_number(home.number, vec![stealer], pool, recipe);
+        let mut shared = Shared::with_number(home.number, slice::from_ref(queues), pool, recipe);
         shared.home = Some(Arc::clone(home));
         // Not the figures of who had it before.
         shared.posts[0].board.open(0);
@@ -85,13 +100,8 @@ impl Shared {
         shared
     }
 
-    fn with_number(
-        number: u64,
-        stealers: Vec<Stealer<Fresh>>,
-        pool: Arc<Pool>,
-        recipe: Recipe,
-    ) -> Shared {
-        let workers = stealers.len();
+    fn with_number(number: u64, queues: &[Queues], pool: Arc<Pool>, recipe: Recipe) -> Shared {
+        let workers = queues.len();
         Shared {
             number,
             pool,
@@ -100,7 +110,8 @@ impl Shared {
             bound: Bound::default(),
             posts: (0..workers).map(|_| Post::claim()).collect(),
             loads: (0..workers).map(|_| Load::default()).collect(),
-            stealers,
+            stealers: queues.iter().map(|queues| queues.fresh.stealer()).collect(),
+            tasks: Tasks::new(queues.iter().map(|queues| queues.tasks.stealer()).collect()),
             mail: (0..workers).map(|_| Injector::new()).collect(),
             idle: Idle::new(),
             stopping: AtomicBool::new(false),
@@ -173,6 +184,11 @@ impl Shared {
         load.live.load(Relaxed) + load.mailed.load(Relaxed)
     }
 
+    /// Some worker's post, another one each time.
+    pub(crate) fn any_post(&self) -> &'static Post {
+        self.posts[self.tasks.turn() % self.posts.len()]
+    }
+
     /// Notes a fiber spawned from outside that is not [`place`](Shared::place)d.
     pub(crate) fn count_outside(&self) {
         self.turn.fetch_add(1, Relaxed);
@@ -230,6 +246,11 @@ impl Shared {
         (0..self.posts.len()).any(|worker| self.has_fresh(worker))
     }
 
+    /// Whether there is anything that any worker may take.
+    pub(crate) fn any_work(&self) -> bool {
+        self.any_fresh() || self.tasks.any()
+    }
+
     /// Whether this worker has.
     pub(crate) fn has_fresh(&self, worker: usize) -> bool {
         !self.stealers[worker].is_empty() || !self.mail[worker].is_empty()
@@ -283,6 +304,7 @@ impl Drop for Shared {
                 }
             }
         }
+        self.tasks.let_go();
         for post in &self.posts {
             for fiber in post.inbox.drain() {
                 // SAFETY: the post's reference; the worker is gone, so this thread stands for it.

@@ -78,7 +78,7 @@ where
 
 /// The runtime of the caller, and the worker of it that the caller runs on: none on a plain thread, and none
 /// on a bound one, which keeps to itself.
-fn here() -> (&'static Arc<Shared>, Option<&'static Worker>) {
+pub(crate) fn here() -> (&'static Arc<Shared>, Option<&'static Worker>) {
     match tls::worker() {
         None => (default_runtime().shared(), None),
         Some(worker) if worker.shared.home.is_some() => (worker.shared.runtime(), None),

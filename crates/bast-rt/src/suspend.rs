@@ -10,6 +10,7 @@ use bast_io::{Op, Outcome, Record, blocking};
 
 use crate::cancel::{self, Cause};
 use crate::fiber::Header;
+use crate::task;
 use crate::time::Instant;
 use crate::tls;
 use crate::wait::{self, Parked, Reason};
@@ -104,6 +105,13 @@ fn interrupted(header: &Header, cause: Cause) -> Outcome {
 /// As [`perform`].
 unsafe fn perform_on_thread(op: &Op, timeout: Option<Duration>) -> Outcome {
     wait::check();
+    if task::is_polling() {
+        // SAFETY: the caller's promise.
+        if let Some(outcome) = unsafe { blocking::attempt(op) } {
+            return outcome;
+        }
+        task::must_not_wait(op.name());
+    }
     let requests = tls::requests();
     let deadline = timeout.and_then(|timeout| StdInstant::now().checked_add(timeout));
     let Some(scope) = requests.clock() else {
@@ -206,6 +214,7 @@ pub fn yield_now() {
     match current() {
         None => {
             wait::check();
+            task::must_not_wait("yield_now");
             std::thread::yield_now();
         }
         Some((worker, header)) => {
@@ -225,7 +234,10 @@ pub fn sleep(duration: Duration) {
         return yield_now();
     }
     match current() {
-        None if tls::requests().scopes.get().is_null() => std::thread::sleep(duration),
+        None if tls::requests().scopes.get().is_null() => {
+            task::must_not_wait("sleep");
+            std::thread::sleep(duration);
+        }
         _ => sleep_to(Instant(after(Instant::now().0, duration))),
     }
 }
@@ -273,6 +285,7 @@ fn park_thread(deadline: Option<u64>) {
     let (parker, requests) = (tls::parker(), tls::requests());
     loop {
         wait::check();
+        task::must_not_wait("park");
         let now = bast_io::driver::monotonic_now();
         let clock = requests.clock().filter(|&at| cancel::UNWINDS || at > now);
         let first = deadline.into_iter().chain(clock).min();

@@ -32,6 +32,7 @@ use crate::fiber::Header;
 use crate::parker::{self, ThreadParker};
 use crate::remote;
 use crate::suspend::{self, Alarm, Done};
+use crate::task;
 use crate::time::Instant;
 use crate::tls;
 use crate::wheel::Timer;
@@ -275,6 +276,7 @@ impl Wait<'_> {
         {
             return Parked::Interrupted(Interruption(cause));
         }
+        task::must_not_wait(reason.what);
         let now = bast_io::driver::monotonic_now();
         if self.deadline.is_some_and(|at| at <= now) {
             return Parked::TimedOut;

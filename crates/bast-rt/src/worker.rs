@@ -40,7 +40,8 @@ use crate::post::Post;
 use crate::records::Records;
 use crate::remote;
 use crate::ring::Ring;
-use crate::shared::{Fresh, Shared};
+use crate::shared::{Fresh, Queues, Shared};
+use crate::task::LocalTasks;
 use crate::unwinding::Unwinding;
 use crate::wheel::{Timer, Wheel};
 use linger::Linger;
@@ -66,17 +67,19 @@ pub(crate) struct Worker {
     current: Cell<*const Header>,
     ready: UnsafeCell<Ring<NonNull<Header>>>,
     fresh: deque::Worker<Fresh>,
+    /// Tasks that are to be polled.
+    pub(crate) tasks: LocalTasks,
     driver: UnsafeCell<Driver>,
     wheel: UnsafeCell<Wheel>,
     stacks: UnsafeCell<StackPool>,
     /// The list of started fibers, and its length.
     fibers: Cell<*const Header>,
     live: Cell<usize>,
-    credit: Cell<i32>,
+    pub(crate) credit: Cell<i32>,
     /// The clock as it was at the last look, in units of 2^[`COARSE`] ns.
     pub(crate) coarse: Cell<u32>,
     /// Whether this worker counts as a searcher in `idle`.
-    searching: Cell<bool>,
+    pub(crate) searching: Cell<bool>,
     linger: Linger,
     pub(crate) unwinding: Unwinding,
     /// The name of the switch hook that runs.
@@ -100,7 +103,7 @@ impl Worker {
     pub(crate) fn new(
         shared: Arc<Shared>,
         index: usize,
-        fresh: deque::Worker<Fresh>,
+        queues: Queues,
         driver: Driver,
         stacks: StackPool,
     ) -> Worker {
@@ -110,7 +113,8 @@ impl Worker {
             index,
             current: Cell::new(ptr::null()),
             ready: UnsafeCell::new(Ring::new()),
-            fresh,
+            fresh: queues.fresh,
+            tasks: LocalTasks::new(queues.tasks),
             wheel: UnsafeCell::new(Wheel::new(driver.now())),
             coarse: Cell::new((driver.now() >> COARSE) as u32),
             driver: UnsafeCell::new(driver),
@@ -192,8 +196,16 @@ impl Worker {
                 // What runs now may run for long, and while somebody searches nobody is woken.
                 self.stop_searching();
             }
-            while let Some(fiber) = self.next_fiber() {
-                self.resume(fiber);
+            self.fetch_tasks();
+            // A fiber and a task in turns, so that neither kind waits for all of the other.
+            loop {
+                let fiber = self.next_fiber();
+                if let Some(fiber) = fiber {
+                    self.resume(fiber);
+                }
+                if !self.poll_task() && fiber.is_none() {
+                    break;
+                }
             }
             if self.credit.get() > 0 && self.is_busy() {
                 continue;
@@ -229,11 +241,11 @@ impl Worker {
     }
 
     fn is_busy(&self) -> bool {
-        !self.ready().is_empty() || self.has_fresh()
+        !self.ready().is_empty() || self.has_fresh() || self.has_tasks()
     }
 
     #[inline]
-    fn spend(&self, cost: i32) {
+    pub(crate) fn spend(&self, cost: i32) {
         self.credit.set(self.credit.get() - cost);
     }
 
@@ -254,10 +266,15 @@ impl Worker {
                 self.enqueue(fiber);
                 return;
             }
+            if self.steal_tasks() {
+                self.stop_searching();
+                return;
+            }
         }
         shared.idle.enter(self.index, self.searching.replace(false));
         // The second look, after which it is safe to sleep.
         let wait = match (shared.any_fresh(), self.patience()) {
+            _ if shared.tasks.any() => Wait::No,
             (false, patience) => patience,
             (true, Wait::Forever) if self.respite.get() != 0 => {
                 Wait::AtMost(Duration::from_nanos(fresh::RESPITE))
@@ -272,7 +289,7 @@ impl Worker {
     }
 
     /// Found work. The last searcher to do so passes the search on.
-    fn stop_searching(&self) {
+    pub(crate) fn stop_searching(&self) {
         self.searching.set(false);
         if self.shared.idle.found()
             && let Some(other) = self.shared.idle.notify()

@@ -14,6 +14,7 @@ pub mod os;
 pub mod process;
 pub mod signal;
 pub mod sync;
+pub mod task;
 pub mod thread;
 pub mod time;
 

@@ -25,7 +25,15 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     // backtrace: to walk stacks, and to name what is found, which takes a reader of debug information.
     (
         "bast-rt",
-        &["backtrace", "bast-coro", "bast-io", "crossbeam-deque", "tracing-core"],
+        &[
+            "async-task",
+            "backtrace",
+            "bast-coro",
+            "bast-io",
+            "crossbeam-deque",
+            "slab",
+            "tracing-core",
+        ],
         &["loom"],
     ),
     ("bast-sync", &["bast-rt"], &["loom"]),

@@ -21,7 +21,7 @@ use super::request::{self, Slot};
 use super::symbols::Symbols;
 use super::{runtimes, sample};
 use crate::shared::Shared;
-use crate::{cancel, suspend, wait};
+use crate::{cancel, suspend, task, wait};
 
 pub use super::symbols::Frame;
 
@@ -198,6 +198,7 @@ impl Dump {
 #[must_use]
 pub fn dump() -> Dump {
     if suspend::current().is_none() {
+        task::must_not_wait("dump");
         return gather();
     }
     let result = Arc::new((Mutex::new(None), AtomicBool::new(false)));

@@ -131,8 +131,9 @@ fn snapshot() -> Result<Snapshot, Not> {
     let mut known = before.0[0] as usize + SERVICE.load(SeqCst);
     for runtime in &runtimes {
         let pool = runtime.pool.stats();
-        let empty = runtime.posts.iter().all(|post| post.inbox.is_empty());
-        if runtime.is_stopping() || !empty || runtime.any_fresh() || pool.queued > 0 {
+        let empty =
+            (runtime.posts.iter()).all(|post| post.inbox.is_empty() && !post.tasks.has_mail());
+        if runtime.is_stopping() || !empty || runtime.any_work() || pool.queued > 0 {
             return Err(Not::Needed);
         }
         if pool.idle < pool.threads {

@@ -75,6 +75,10 @@ impl Linger {
 }
 
 impl Worker {
+    fn has_post(&self) -> bool {
+        !self.post.inbox.is_empty() || self.post.tasks.has_mail()
+    }
+
     /// Watches the inbox; true if there is something to run.
     pub(super) fn linger(&self) -> bool {
         let linger = &self.linger;
@@ -89,7 +93,7 @@ impl Worker {
                 return true;
             }
             // Those of a worker that is held are anybody's (rt 4).
-            if self.shared.any_fresh() {
+            if self.shared.any_work() {
                 return false;
             }
         }
@@ -97,13 +101,13 @@ impl Worker {
         let in_time = loop {
             if (0..LOOKS).any(|_| {
                 std::hint::spin_loop();
-                !self.post.inbox.is_empty()
+                self.has_post()
             }) {
                 // Later than that the thread has been off its core, where perhaps the other side was
                 // meanwhile: this was no use.
                 break self.driver().now() < end;
             }
-            if self.shared.any_fresh() {
+            if self.shared.any_work() {
                 return false;
             }
             std::thread::yield_now();
@@ -113,7 +117,7 @@ impl Worker {
         };
         linger.learn(in_time);
         linger.in_a_row.set(if in_time { linger.in_a_row.get() + 1 } else { 0 });
-        !self.post.inbox.is_empty()
+        self.has_post()
     }
 }
 

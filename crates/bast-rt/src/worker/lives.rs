@@ -145,6 +145,7 @@ impl Worker {
     pub(super) fn stop_round(&self) -> bool {
         if !self.stopping.replace(true) {
             self.for_each_fiber(|fiber, _| self.apply(fiber, remote::CANCEL));
+            self.post.tasks.wake_all();
         }
         let shared = &*self.shared;
         let drained = self.is_drained();
@@ -170,6 +171,8 @@ impl Worker {
         self.live.get() == 0
             && self.ready().is_empty()
             && !self.has_fresh()
+            && !self.has_tasks()
+            && self.post.tasks.is_empty()
             && self.post.inbox.is_empty()
     }
 

@@ -38,6 +38,7 @@ mod sync_mpsc;
 mod sync_mutex;
 mod sync_once;
 mod sync_rwlock;
+mod tasks;
 mod tcp;
 mod tcp_many;
 mod tcp_settings;
