@@ -19,6 +19,7 @@ mod go;
 mod httpfile;
 mod micro;
 mod ocaml;
+mod plot;
 mod pong;
 mod proc;
 mod proxy;

@@ -39,6 +39,11 @@ pub(crate) fn least(samples: &[f64]) -> Option<f64> {
     samples.iter().copied().min_by(f64::total_cmp)
 }
 
+/// The greatest sample. `None` without samples.
+pub(crate) fn most(samples: &[f64]) -> Option<f64> {
+    samples.iter().copied().max_by(f64::total_cmp)
+}
+
 /// How long one subject warms up and is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
@@ -225,6 +230,8 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(least(&[3.0, 1.0, 2.0]), Some(1.0));
         assert_eq!(least(&[]), None);
+        assert_eq!(most(&[3.0, 1.0, 2.0]), Some(3.0));
+        assert_eq!(most(&[]), None);
     }
 
     #[test]
