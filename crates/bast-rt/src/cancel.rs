@@ -73,6 +73,8 @@ pub(crate) struct Requests {
     pub(crate) masks: Cell<u32>,
     /// The scopes that it is in, innermost first.
     pub(crate) scopes: Cell<*const Scope>,
+    /// No request, but kept for each fiber and thread too: see `wait::errands`.
+    pub(crate) errands: Cell<*const ()>,
 }
 
 impl Requests {
@@ -84,6 +86,7 @@ impl Requests {
             unwinding: Cell::new(unwinding::NEVER),
             masks: Cell::new(0),
             scopes: Cell::new(ptr::null()),
+            errands: Cell::new(ptr::null()),
         }
     }
 

@@ -14,6 +14,7 @@ mod blocking;
 mod bound;
 #[allow(unsafe_code)]
 mod cancel;
+mod cancel_on_drop;
 mod config;
 #[allow(unsafe_code)]
 mod fiber;
@@ -78,6 +79,7 @@ pub use blocking::{
     BlockingError, run_abandonable, run_blocking, run_blocking_interruptible, try_run_blocking,
 };
 pub use cancel::{Cancelled, mask, stop_requested};
+pub use cancel_on_drop::CancelOnDrop;
 pub use config::StackGuards;
 pub use inspect::{
     Dump, FiberDump, Frame, Metrics, RuntimeMetrics, WorkerMetrics, dump, dump_on_signal, metrics,

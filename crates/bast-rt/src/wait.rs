@@ -388,6 +388,20 @@ pub fn drop_quietly<T>(value: T) {
     crate::interrupt::quietly(|| drop(value));
 }
 
+/// A word of the calling fiber, or thread, which means nothing here: null, or what
+/// [`set_errands`] has been given. For the callbacks of promises, which run one after the other and not one inside the other.
+#[inline]
+#[must_use]
+pub fn errands() -> *const () {
+    cancel::mine().errands.get()
+}
+
+/// See [`errands`].
+#[inline]
+pub fn set_errands(errands: *const ()) {
+    cancel::mine().errands.set(errands);
+}
+
 /// A number for fair choices: scale its upper half to the number of candidates. Successive numbers of a thread
 /// are spread more evenly than random ones would be, and the processor predicts branches that depend on them
 /// better. The lowest four bits count: they are all 0 in one call of 16.

@@ -25,6 +25,8 @@ mod crew;
 #[allow(unsafe_code)]
 mod crowd;
 #[allow(unsafe_code)]
+mod errands;
+#[allow(unsafe_code)]
 mod gate;
 #[cfg(not(loom))]
 #[allow(unsafe_code)]
@@ -61,6 +63,7 @@ mod place;
 mod poison;
 #[allow(unsafe_code)]
 mod pool;
+pub mod promise;
 #[allow(unsafe_code)]
 mod reentrant;
 #[allow(unsafe_code)]

@@ -9,9 +9,9 @@
 
 #[doc(inline)]
 pub use bast_rt::{
-    AccessError, Builder, Cancelled, Elapsed, Fiber, FiberId, Interrupted, JoinHandle, LocalKey,
-    Scope, ScopedJoinHandle, current, deadline, mask, park, park_timeout, scope, sleep,
-    sleep_until, spawn, spawn_local, stop_requested, timeout, yield_now,
+    AccessError, Builder, CancelOnDrop, Cancelled, Elapsed, Fiber, FiberId, Interrupted,
+    JoinHandle, LocalKey, Scope, ScopedJoinHandle, current, deadline, mask, park, park_timeout,
+    scope, sleep, sleep_until, spawn, spawn_local, stop_requested, timeout, yield_now,
 };
 
 #[doc(inline)]

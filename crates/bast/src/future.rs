@@ -1,5 +1,13 @@
 //! Futures in direct style: a fiber waits for any [`Future`], and a [`JoinHandle`](crate::JoinHandle) is one.
 //!
+//! | from | to | by |
+//! |---|---|---|
+//! | a future | its value, in a fiber or plain thread | [`wait`](Wait::wait), [`block_on`] |
+//! | a function in direct style | a future | [`spawn`](crate::spawn()); [`cancel_on_drop`](crate::JoinHandle::cancel_on_drop) gives it a future's way to end |
+//! | the same | a promise | [`start`](crate::start) |
+//! | a future, a [`JoinHandle`](crate::JoinHandle) | a promise | [`Promise::of`](crate::promise::Promise::of), `Promise::from` |
+//! | a promise | its value | [`Promise::wait`](crate::promise::Promise::wait), `.await` |
+//!
 //! ```
 //! use bast::future::Wait;
 //!

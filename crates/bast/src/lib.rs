@@ -19,7 +19,7 @@ pub mod thread;
 pub mod time;
 
 pub use fiber::{
-    BlockingError, Builder, Cancelled, Elapsed, Fiber, FiberId, JoinHandle, Scope,
+    BlockingError, Builder, CancelOnDrop, Cancelled, Elapsed, Fiber, FiberId, JoinHandle, Scope,
     ScopedJoinHandle, available_parallelism, blocking, blocking_interruptible, current, deadline,
     mask, park, park_timeout, scope, sleep, sleep_until, spawn, spawn_local, stop_requested,
     timeout, try_blocking, yield_now,
@@ -36,6 +36,8 @@ pub use bast_rt::{fiber_local, hook};
 #[doc(inline)]
 pub use bast_sync::select;
 
+#[doc(inline)]
+pub use bast_sync::promise::{self, start};
 #[doc(inline)]
 pub use bast_sync::stream;
 

@@ -11,6 +11,7 @@ mod mixed;
 mod mutex;
 mod once;
 mod poison;
+mod promise;
 mod reentrant;
 mod rwlock;
 mod semaphore;
