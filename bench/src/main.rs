@@ -69,6 +69,7 @@ Examples:
   bast-bench run yield --param 100 --repeat 9
   bast-bench run echo pong
   bast-bench run httpfile --param ab-100-1k,wrk-64-1m
+  bast-bench run delimcc --curves report    (basic, recurse and recurse2)
 
 `pong` and `httpfile` need ab and wrk (apt-get install -y apache2-utils wrk); the subject go needs a
 Go toolchain, nginx needs nginx (apt-get install -y nginx-light),
@@ -81,7 +82,8 @@ enum Action {
     List,
     /// Runs benchmarks
     Run {
-        /// Names as in `list`; `micro` is all that need no network, `all` is all
+        /// Names as in `list`; `micro` is all that need no network, `delimcc` those of the delimited
+        /// continuations, `all` is all
         #[arg(required = true)]
         names: Vec<String>,
         /// Short: under a minute for each name, and for all of `micro`
@@ -90,6 +92,9 @@ enum Action {
         /// Writes one JSON object a line: bench, param, subject, unit, median, min, n
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
+        /// Writes the curves of `delimcc` as delimcc.csv, .json and .html into this folder
+        #[arg(long, value_name = "DIR")]
+        curves: Option<PathBuf>,
         /// Only these subjects; `tokio` and `bast` take all of their family
         #[arg(long, value_delimiter = ',', value_name = "S,...")]
         subject: Vec<String>,
@@ -121,7 +126,7 @@ fn main() -> ExitCode {
 fn act(action: Action) -> Result<ExitCode, String> {
     match action {
         Action::List => list(),
-        Action::Run { names, quick, json, subject, param, repeat } => {
+        Action::Run { names, quick, json, curves, subject, param, repeat } => {
             let filter = Filter { subjects: subject, params: param, quick };
             let cases = registry::plan(&names, &filter)?;
             // Opened first: a wrong path should not cost a run.
@@ -141,11 +146,18 @@ fn act(action: Action) -> Result<ExitCode, String> {
             let outcome = run::run(&cases, &effort);
             let written = json.map_or(Ok(()), |file| write_json(file, &outcome.records));
             print(&report::table(&outcome.records))?;
-            let targets = targets::table(&outcome.records);
-            if !targets.is_empty() {
-                print(&format!("\n{targets}"))?;
+            for more in [targets::table(&outcome.records), delimcc::table(&outcome.records)] {
+                if !more.is_empty() {
+                    print(&format!("\n{more}"))?;
+                }
             }
             written?;
+            if let Some(folder) = curves {
+                let study = delimcc::study(&outcome.records).ok_or("no curve was measured")?;
+                for path in study.write(&folder, "delimcc")? {
+                    eprintln!("written: {}", path.display());
+                }
+            }
             if outcome.disturbed > 0 {
                 let (some, all) = (outcome.disturbed, cases.len());
                 eprintln!("{some} of {all} groups began while the machine had other work");

@@ -129,14 +129,18 @@ const PROXY: &[&str] = &[
     "go",
 ];
 
-const QUICK: &[&str] = &["bast", "tokio-current", "lwt", "go"];
-const MEDIUM: &[&str] = &["bast", "tokio-current", "lwt", "lwt-select", "go"];
+const QUICK: &[&str] = &["bast", "bast-task", "bast-promise", "tokio-current", "lwt", "go"];
+const MEDIUM: &[&str] =
+    &["bast", "bast-task", "bast-promise", "tokio-current", "lwt", "lwt-select", "go"];
 /// Not Go: its sleep of no time returns at once.
-const SLOW: &[&str] = &["bast", "tokio-current", "lwt", "lwt-select"];
+const SLOW: &[&str] = &["bast", "bast-task", "bast-promise", "tokio-current", "lwt", "lwt-select"];
 /// `plain` waits for nothing.
-const DEEP_QUICK: &[&str] = &["bast", "plain", "tokio-current", "lwt", "go"];
-const DEEP_MEDIUM: &[&str] = &["bast", "plain", "tokio-current", "lwt", "lwt-select", "go"];
-const DEEP_SLOW: &[&str] = &["bast", "plain", "tokio-current", "lwt", "lwt-select"];
+const DEEP_QUICK: &[&str] =
+    &["bast", "bast-task", "bast-promise", "plain", "tokio-current", "lwt", "go"];
+const DEEP_MEDIUM: &[&str] =
+    &["bast", "bast-task", "bast-promise", "plain", "tokio-current", "lwt", "lwt-select", "go"];
+const DEEP_SLOW: &[&str] =
+    &["bast", "bast-task", "bast-promise", "plain", "tokio-current", "lwt", "lwt-select"];
 
 /// The sizes of the document behind `delimcc`.
 macro_rules! curves {

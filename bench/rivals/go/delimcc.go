@@ -15,7 +15,7 @@ func delimcc(bench, param string, s span) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	wait, ok := map[string]func() uint64{"quick": ready, "medium": pause}[mode]
+	wait, ok := map[string]func() uint64{"quick": there, "medium": pause}[mode]
 	if !ok {
 		return 0, fmt.Errorf("this subject does not run %s %s", bench, param)
 	}
@@ -41,7 +41,7 @@ func delimcc(bench, param string, s span) (float64, error) {
 	return median(m.samples), nil
 }
 
-func ready() uint64 { return 1 }
+func there() uint64 { return 1 }
 
 func pause() uint64 {
 	runtime.Gosched()

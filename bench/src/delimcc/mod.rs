@@ -17,11 +17,18 @@
 //! Every pattern gives the sum of its levels and the number of its waits, which is checked in each round. A figure is
 //! the time of one round; the document's is that of 15,000.
 
+mod curves;
 mod direct;
+mod fit;
+mod promise;
 mod stackless;
+
+pub(crate) use curves::study;
+pub(crate) use fit::table;
 
 use crate::micro::{self, Job, Values, ns};
 use crate::stats::Meter;
+use stackless::{Bast, Tokio};
 
 /// Whether this module has the benchmark.
 pub(crate) fn has(job: &Job) -> bool {
@@ -37,9 +44,19 @@ pub(crate) fn run(subject: &str, job: &Job) -> Result<Values, String> {
             let rt = micro::bast_runtime(subject, job.workers)?;
             rt.run(move || direct::fiber(case, meter))
         }
+        "bast-task" => {
+            let rt = micro::bast_runtime(subject, job.workers)?;
+            let task = move || bast::task::spawn(stackless::task::<Bast>(case, meter)).join();
+            rt.run(task).map_err(|_| "the task panicked")?
+        }
+        "bast-promise" => {
+            let rt = micro::bast_runtime(subject, job.workers)?;
+            rt.run(move || promise::fiber(case, meter))
+        }
         "tokio-current" => {
             let rt = micro::tokio_runtime(subject, job.workers)?;
-            rt.block_on(rt.spawn(stackless::tokio(case, meter))).map_err(|e| e.to_string())?
+            rt.block_on(rt.spawn(stackless::task::<Tokio>(case, meter)))
+                .map_err(|e| e.to_string())?
         }
         _ => return Err(format!("{subject} does not run {} {}", job.bench, job.param)),
     })
@@ -101,5 +118,41 @@ impl Case {
             Pattern::Recurse => levels + 1,
             Pattern::Recurse2 => levels + self.n + 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::{BENCHES, Kind};
+    use crate::stats::Span;
+    use std::time::Duration;
+
+    #[test]
+    fn answers_are_sums_of_levels_and_waits() {
+        let span = Span { warm: Duration::ZERO, measure: Duration::ZERO };
+        let answer = |bench| Case::of(&Job::new(bench, "slow-50", span)).unwrap().answer();
+        assert_eq!(["basic", "recurse", "recurse2"].map(answer), [50, 1275 + 1, 1275 + 51]);
+        assert!(Case::of(&Job::new("basic", "slow", span)).is_err());
+        assert!(Case::of(&Job::new("basic", "late-50", span)).is_err());
+    }
+
+    /// The smallest size of each curve, in this process, for every subject that is part of it. Each round checks
+    /// its answer.
+    #[test]
+    fn every_subject_gives_the_right_answers() {
+        let span = Span { warm: Duration::ZERO, measure: Duration::ZERO };
+        let mut ran = 0;
+        for bench in BENCHES.iter().filter(|b| b.kind == Kind::Curve) {
+            for param in bench.params.iter().filter(|p| p.name.ends_with("-50")) {
+                let ours = |s: &&&str| !crate::go::is(s) && !crate::ocaml::is(s);
+                for subject in param.subjects.iter().filter(ours) {
+                    let figures = run(subject, &Job::new(bench.name, param.name, span)).unwrap();
+                    assert!(figures[0].1 > 0.0, "{} {} {subject}", bench.name, param.name);
+                    ran += 1;
+                }
+            }
+        }
+        assert!(ran >= 30, "{ran} subjects");
     }
 }

@@ -1,4 +1,4 @@
-//! The patterns with `async`, where a recursive call is a boxed future: tokio's tasks.
+//! The patterns with `async`, where a recursive call is a boxed future: tasks of bast and of tokio.
 
 use super::{Case, Mode, Pattern};
 use crate::stats::Meter;
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 /// What a runtime has to wait for.
-trait Waits: Send + 'static {
+pub(super) trait Waits: Send + 'static {
     fn pause() -> impl Future<Output = ()> + Send;
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send;
 }
@@ -42,7 +42,7 @@ impl<R: Waits> Wait for Slow<R> {
     }
 }
 
-struct Tokio;
+pub(super) struct Tokio;
 
 impl Waits for Tokio {
     fn pause() -> impl Future<Output = ()> + Send {
@@ -54,12 +54,21 @@ impl Waits for Tokio {
     }
 }
 
-/// To be spawned on tokio.
-pub(super) async fn tokio(case: Case, meter: Meter) -> f64 {
-    task::<Tokio>(case, meter).await
+pub(super) struct Bast;
+
+impl Waits for Bast {
+    fn pause() -> impl Future<Output = ()> + Send {
+        bast::task::yield_now()
+    }
+
+    /// To wait in place is for fibers, so a task awaits one that sleeps.
+    async fn sleep(duration: Duration) {
+        bast::spawn(move || bast::sleep(duration)).await.expect("no panic");
+    }
 }
 
-async fn task<R: Waits>(case: Case, meter: Meter) -> f64 {
+/// To be spawned on the runtime.
+pub(super) async fn task<R: Waits>(case: Case, meter: Meter) -> f64 {
     match case.mode {
         Mode::Quick => rounds::<Quick>(case, meter).await,
         Mode::Medium => rounds::<Medium<R>>(case, meter).await,
