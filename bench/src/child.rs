@@ -9,7 +9,7 @@
 use crate::micro::{Values, split};
 use crate::registry::Bench;
 use crate::stats::Span;
-use crate::{go, sys};
+use crate::{go, ocaml, sys};
 use std::env;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -37,6 +37,9 @@ pub(crate) fn command(subject: &str, workers: usize) -> Result<Command, String> 
         let mut command = Command::new(go::program()?);
         command.env("GOMAXPROCS", workers.to_string());
         return Ok(command);
+    }
+    if ocaml::is(subject) {
+        return Ok(Command::new(ocaml::program()?));
     }
     Ok(Command::new(env::current_exe().map_err(|e| e.to_string())?))
 }

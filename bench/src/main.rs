@@ -6,12 +6,14 @@
 //!                          |    micro/<runtime>.rs   one function per benchmark
 //!                          |    sync/<mechanism>.rs  locks, channels, select, timeouts, cancellation
 //!                          |    diet/                 people who are fed (a grid and a plan of its own)
+//!                          |    delimcc/<style>.rs  waits in a loop and under recursion
 //!                          |    udp.rs               datagrams, singly and in batches
 //!                          |    serve/<runtime>.rs   servers; echo.rs, proxy.rs, pong.rs load them
 //! ```
 
 mod child;
 mod children;
+mod delimcc;
 mod diet;
 mod echo;
 mod files;
@@ -19,6 +21,7 @@ mod go;
 mod httpfile;
 mod ldc;
 mod micro;
+mod ocaml;
 mod plot;
 mod pong;
 mod proc;
@@ -70,9 +73,11 @@ Examples:
   bast-bench run echo pong
   bast-bench run httpfile --param ab-100-1k,wrk-64-1m
   bast-bench diet --quick --out report
+  bast-bench run delimcc --curves report    (basic, recurse and recurse2)
 
 `pong` and `httpfile` need ab and wrk (apt-get install -y apache2-utils wrk); the subject go needs a
-Go toolchain, nginx needs nginx (apt-get install -y nginx-light). What is missing is skipped with a note. Progress goes to stderr. The exit status is 1
+Go toolchain, nginx needs nginx (apt-get install -y nginx-light),
+lwt needs OCaml (apt-get install -y ocaml-nox ocaml-findlib liblwt-ocaml-dev). What is missing is skipped with a note. Progress goes to stderr. The exit status is 1
 if a subject failed.";
 
 #[derive(Subcommand)]
@@ -81,7 +86,8 @@ enum Action {
     List,
     /// Runs benchmarks
     Run {
-        /// Names as in `list`; `micro` is all that need no network, `all` is all
+        /// Names as in `list`; `micro` is all that need no network, `delimcc` those of the delimited
+        /// continuations, `all` is all
         #[arg(required = true)]
         names: Vec<String>,
         /// Short: under a minute for each name, and for all of `micro`
@@ -90,6 +96,9 @@ enum Action {
         /// Writes one JSON object a line: bench, param, subject, unit, median, min, n
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
+        /// Writes the curves of `delimcc` as delimcc.csv, .json and .html into this folder
+        #[arg(long, value_name = "DIR")]
+        curves: Option<PathBuf>,
         /// Only these subjects; `tokio` and `bast` take all of their family
         #[arg(long, value_delimiter = ',', value_name = "S,...")]
         subject: Vec<String>,
@@ -126,7 +135,7 @@ fn main() -> ExitCode {
 fn act(action: Action) -> Result<ExitCode, String> {
     match action {
         Action::List => list(),
-        Action::Run { names, quick, json, subject, param, repeat } => {
+        Action::Run { names, quick, json, curves, subject, param, repeat } => {
             let filter = Filter { subjects: subject, params: param, quick };
             let cases = registry::plan(&names, &filter)?;
             // Opened first: a wrong path should not cost a run.
@@ -146,11 +155,18 @@ fn act(action: Action) -> Result<ExitCode, String> {
             let outcome = run::run(&cases, &effort);
             let written = json.map_or(Ok(()), |file| write_json(file, &outcome.records));
             print(&report::table(&outcome.records))?;
-            let targets = targets::table(&outcome.records);
-            if !targets.is_empty() {
-                print(&format!("\n{targets}"))?;
+            for more in [targets::table(&outcome.records), delimcc::table(&outcome.records)] {
+                if !more.is_empty() {
+                    print(&format!("\n{more}"))?;
+                }
             }
             written?;
+            if let Some(folder) = curves {
+                let study = delimcc::study(&outcome.records).ok_or("no curve was measured")?;
+                for path in study.write(&folder, "delimcc")? {
+                    eprintln!("written: {}", path.display());
+                }
+            }
             if outcome.disturbed > 0 {
                 let (some, all) = (outcome.disturbed, cases.len());
                 eprintln!("{some} of {all} groups began while the machine had other work");

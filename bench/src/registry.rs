@@ -31,6 +31,8 @@ pub(crate) mod units {
 pub(crate) enum Kind {
     /// In one child process.
     Micro,
+    /// As `Micro`, over a range of sizes: what matters is the curve.
+    Curve,
     /// A server in a child process, our own load generator here.
     Echo,
     /// A proxy in a child process, both ends of its connections here.
@@ -71,6 +73,10 @@ pub(crate) struct Bench {
 
 const fn both(name: &'static str, subjects: &'static [&'static str]) -> Param {
     Param { name, subjects, when: When::Both }
+}
+
+const fn full(name: &'static str, subjects: &'static [&'static str]) -> Param {
+    Param { name, subjects, when: When::Full }
 }
 
 const ALL: &[&str] = &["bast", "tokio-current", "tokio-multi", "may", "go", "threads"];
@@ -122,6 +128,35 @@ const PROXY: &[&str] = &[
     "tokio-current-64k",
     "go",
 ];
+
+const QUICK: &[&str] = &["bast", "bast-task", "bast-promise", "tokio-current", "lwt", "go"];
+const MEDIUM: &[&str] =
+    &["bast", "bast-task", "bast-promise", "tokio-current", "lwt", "lwt-select", "go"];
+/// Not Go: its sleep of no time returns at once.
+const SLOW: &[&str] = &["bast", "bast-task", "bast-promise", "tokio-current", "lwt", "lwt-select"];
+/// `plain` waits for nothing.
+const DEEP_QUICK: &[&str] =
+    &["bast", "bast-task", "bast-promise", "plain", "tokio-current", "lwt", "go"];
+const DEEP_MEDIUM: &[&str] =
+    &["bast", "bast-task", "bast-promise", "plain", "tokio-current", "lwt", "lwt-select", "go"];
+const DEEP_SLOW: &[&str] =
+    &["bast", "bast-task", "bast-promise", "plain", "tokio-current", "lwt", "lwt-select"];
+
+/// The sizes of the document behind `delimcc`.
+macro_rules! curves {
+    ($($mode:literal: $subjects:expr),*) => {
+        &[$(
+            both(concat!($mode, "-50"), $subjects),
+            full(concat!($mode, "-100"), $subjects),
+            both(concat!($mode, "-200"), $subjects),
+            full(concat!($mode, "-300"), $subjects),
+            full(concat!($mode, "-400"), $subjects),
+            both(concat!($mode, "-600"), $subjects),
+            full(concat!($mode, "-800"), $subjects),
+            both(concat!($mode, "-1000"), $subjects),
+        )*]
+    };
+}
 
 /// Every benchmark, in the order in which they run.
 pub(crate) const BENCHES: &[Bench] = &[
@@ -282,6 +317,27 @@ pub(crate) const BENCHES: &[Bench] = &[
         ],
     },
     Bench {
+        name: "basic",
+        about: "N waits in a loop, for what is there already (quick), to yield (medium), or as a sleep of no time (slow)",
+        kind: Kind::Curve,
+        units: &[units::NS],
+        params: curves!["quick": QUICK, "medium": MEDIUM, "slow": SLOW],
+    },
+    Bench {
+        name: "recurse",
+        about: "one wait at the bottom of N recursive calls",
+        kind: Kind::Curve,
+        units: &[units::NS],
+        params: curves!["quick": DEEP_QUICK, "medium": DEEP_MEDIUM, "slow": DEEP_SLOW],
+    },
+    Bench {
+        name: "recurse2",
+        about: "N recursive calls, with a wait in each",
+        kind: Kind::Curve,
+        units: &[units::NS],
+        params: curves!["quick": QUICK, "medium": MEDIUM, "slow": SLOW],
+    },
+    Bench {
         name: "file-read",
         about: "4 KiB reads at random offsets, 64 in flight, from the page cache or past it (direct): CPU and wall time per read",
         kind: Kind::Micro,
@@ -400,20 +456,25 @@ pub(crate) struct Case {
     pub(crate) subjects: Vec<&'static str>,
 }
 
-/// The plan for `names` (`all` and `micro` stand for many) under `filter`.
+/// The plan for `names` (`all`, `micro` and `delimcc` stand for many) under `filter`.
 pub(crate) fn plan(names: &[String], filter: &Filter) -> Result<Vec<Case>, String> {
     for name in names {
-        let group = name == "all" || name == "micro";
+        let group = ["all", "micro", "delimcc"].contains(&name.as_str());
         if !group && !BENCHES.iter().any(|b| b.name == *name) {
             let known: Vec<_> = BENCHES.iter().map(|b| b.name).collect();
             return Err(format!(
-                "no benchmark {name}; there are: {}, micro, all",
+                "no benchmark {name}; there are: {}, micro, delimcc, all",
                 known.join(", ")
             ));
         }
     }
     let wanted = |b: &Bench| {
-        names.iter().any(|n| n == b.name || n == "all" || (n == "micro" && b.kind == Kind::Micro))
+        names.iter().any(|n| match n.as_str() {
+            "all" => true,
+            "micro" => b.kind == Kind::Micro,
+            "delimcc" => b.kind == Kind::Curve,
+            name => name == b.name,
+        })
     };
     let mut cases = Vec::new();
     for bench in BENCHES.iter().filter(|b| wanted(b)) {

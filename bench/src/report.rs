@@ -1,7 +1,7 @@
 //! What came out: one record per benchmark, parameter, subject and unit, as JSON lines and as a
 //! table with ratios.
 
-use crate::stats::{least, median};
+use crate::stats::{least, median, most};
 use std::fmt::Write;
 
 /// The figures of one subject over all rounds.
@@ -13,6 +13,8 @@ pub(crate) struct Record {
     pub(crate) unit: String,
     pub(crate) median: f64,
     pub(crate) min: f64,
+    /// Not in the JSON lines.
+    pub(crate) max: f64,
     pub(crate) n: usize,
 }
 
@@ -20,8 +22,8 @@ impl Record {
     /// `None` without samples.
     pub(crate) fn new(at: [&str; 4], samples: &[f64]) -> Option<Record> {
         let [bench, param, subject, unit] = at.map(str::to_owned);
-        let (median, min) = (median(samples)?, least(samples)?);
-        Some(Record { bench, param, subject, unit, median, min, n: samples.len() })
+        let (median, min, max) = (median(samples)?, least(samples)?, most(samples)?);
+        Some(Record { bench, param, subject, unit, median, min, max, n: samples.len() })
     }
 
     /// One JSON object on one line.

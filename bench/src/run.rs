@@ -5,7 +5,7 @@ use crate::micro::Values;
 use crate::registry::{Case, Kind};
 use crate::report::Record;
 use crate::stats::Span;
-use crate::{echo, go, httpfile, pong, proc, proxy};
+use crate::{echo, go, httpfile, ocaml, pong, proc, proxy};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ impl Effort {
             ("timer-delay" | "echo" | "proxy", true) => 2,
             (_, true) => 3,
             ("sleepers" | "echo" | "pong" | "proxy", false) => 3,
+            _ if case.bench.kind == Kind::Curve => 3,
             (_, false) => 5,
         };
         self.repeat.unwrap_or(default)
@@ -30,6 +31,8 @@ impl Effort {
     fn span(&self, kind: Kind) -> Span {
         let (warm, measure) = match (kind, self.quick) {
             (Kind::Micro, true) => (30, 80),
+            (Kind::Curve, true) => (10, 30),
+            (Kind::Curve, false) => (50, 150),
             (Kind::Micro, false) => (300, 1000),
             (_, true) => (150, 600),
             (_, false) => (500, 3000),
@@ -50,6 +53,11 @@ pub(crate) struct Outcome {
 pub(crate) fn run(cases: &[Case], effort: &Effort) -> Outcome {
     let mut outcome = Outcome { records: Vec::new(), failures: 0, disturbed: 0 };
     let mut noted = BTreeSet::new();
+    let lwt_missing = cases
+        .iter()
+        .any(|c| c.subjects.iter().any(|s| ocaml::is(s)))
+        .then(ocaml::missing)
+        .flatten();
     let go_missing = cases.iter().any(|c| c.subjects.iter().any(|s| go::is(s))) && go::missing();
     for (i, case) in cases.iter().enumerate() {
         let at = format!("[{}/{}] {} {}", i + 1, cases.len(), case.bench.name, case.param);
@@ -69,6 +77,14 @@ pub(crate) fn run(cases: &[Case], effort: &Effort) -> Outcome {
             subjects.retain(|s| !go::is(s));
             if noted.insert("go") {
                 eprintln!("{at}: subject go is skipped: there is no `go` on the PATH");
+            }
+        }
+        if let Some(hint) = lwt_missing
+            && subjects.iter().any(|s| ocaml::is(s))
+        {
+            subjects.retain(|s| !ocaml::is(s));
+            if noted.insert("lwt") {
+                eprintln!("{at}: subject lwt is skipped: {hint}");
             }
         }
         subjects.retain(|subject| {
@@ -123,7 +139,7 @@ fn rounds(case: &Case, at: &str, subjects: Vec<&str>, effort: &Effort, outcome: 
 fn measure(case: &Case, subject: &str, effort: &Effort) -> Result<Values, String> {
     let span = effort.span(case.bench.kind);
     match case.bench.kind {
-        Kind::Micro => child::measure(case.bench, case.param, subject, span),
+        Kind::Micro | Kind::Curve => child::measure(case.bench, case.param, subject, span),
         Kind::Echo => {
             let count = case.param.parse().map_err(|_| format!("no number: {}", case.param))?;
             echo::measure(subject, count, span)

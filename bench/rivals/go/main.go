@@ -63,6 +63,8 @@ func subject(bench, param, name, warmMs, measureMs string) error {
 		return children(tasks)
 	case bench == "ping-pong" && param == "oneshot":
 		show("ns", request(s))
+	case bench == "basic" || bench == "recurse" || bench == "recurse2":
+		return showIf(delimcc(bench, param, s))
 	case bench == "channel":
 		return showIf(channels(param, s))
 	case bench == "select":

@@ -57,6 +57,9 @@ pub(crate) fn run(subject: &str, job: &Job) -> Result<Values, String> {
     if crate::diet::has(job) {
         return crate::diet::run(subject, job);
     }
+    if crate::delimcc::has(job) {
+        return crate::delimcc::run(subject, job);
+    }
     if crate::sync::has(job) {
         return crate::sync::run(subject, job);
     }

@@ -104,6 +104,27 @@ fn each_subject_of_the_waiting_benchmarks_gives_a_figure() {
     assert!(ran > 80, "{ran} subjects");
 }
 
+/// The OCaml rival where it can be built: elsewhere its subjects are skipped, and the run says how to get it.
+#[test]
+fn curves_become_a_report() {
+    let folder = std::env::temp_dir().join(format!("bast-bench-curves-{}", std::process::id()));
+    let path = folder.to_str().expect("a temporary directory with a plain name");
+    let args = ["run", "recurse", "--quick", "--repeat", "1", "--curves", path];
+    let only = ["--subject", "bast,plain,lwt", "--param", "medium-50,medium-200,medium-600"];
+    let out = bench(&[&args[..], &only[..]].concat());
+    let errors = text(&out.stderr);
+    assert!(out.status.success(), "{errors}");
+    let table = text(&out.stdout);
+    assert!(table.contains("recurse medium: slope, to that of a plain call"), "{table}");
+    let lwt = errors.contains("apt-get install -y ocaml-nox") || table.contains("Lwt's time");
+    assert!(lwt, "{errors}{table}");
+    for ending in ["csv", "json", "html"] {
+        let file = fs::read_to_string(folder.join(format!("delimcc.{ending}"))).expect("a file");
+        assert!(file.contains("plain"), "{file}");
+    }
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+}
+
 #[test]
 fn a_run_says_whether_it_met_the_targets() {
     let args = ["run", "timeout", "--quick", "--repeat", "1", "--subject", "bast"];
@@ -117,6 +138,7 @@ fn list_and_help_explain() {
     let first =
         ["yield", "spawn-join", "ping-pong", "sleepers", "timer-delay", "children", "echo", "pong"];
     let waits = ["lock", "contended", "mvar", "channel", "select", "timeout", "cancel", "sink"];
+    let waits = waits.into_iter().chain(["basic", "recurse", "recurse2"]);
     for name in first.into_iter().chain(waits) {
         assert!(list.contains(&format!("{name}: ")), "{list}");
     }

@@ -228,7 +228,8 @@ pub fn yield_now() {
 /// Same as [`std::thread::sleep`], for the fiber.
 ///
 /// It never returns early; under load it may return late by what the other fibers of the worker take,
-/// and by the timers' resolution of 16 µs. A duration of zero only yields.
+/// and by the timers' resolution of 16 µs. A duration of zero only yields: what is ready runs first, timers and
+/// I/O get their turn as they do among fibers that yield, and no timer is set.
 pub fn sleep(duration: Duration) {
     if duration.is_zero() {
         return yield_now();

@@ -198,6 +198,27 @@ tests! {
         });
     }
 
+    /// A sleep of no time is a turn for the others: for fibers that are ready, timers, and I/O that has to be waited for.
+    fn sleeps_of_no_time_starve_nobody() {
+        workers(1).run(|| {
+            let stop = Rc::new(Cell::new(false));
+            let stops = Rc::clone(&stop);
+            let busy = spawn_local(move || while !stops.get() { sleep(Duration::ZERO) });
+            (0..1000).for_each(|_| yield_now());
+            (0..5).for_each(|_| sleep(Duration::from_millis(1)));
+            let pair = Pair::new();
+            thread::scope(|s| {
+                s.spawn(|| {
+                    thread::sleep(Duration::from_millis(2));
+                    assert_eq!(ops::send(&pair.0, b"x", 0, None).unwrap(), 1);
+                });
+                assert_eq!(ops::recv(&pair.1, &mut [0; 8], 0, None).unwrap(), 1);
+            });
+            stop.set(true);
+            busy.join().unwrap();
+        });
+    }
+
     /// A fiber that yields in a loop delays a timer of 1 ms by less than 1 ms at the median.
     fn a_yielding_hog_does_not_delay_timers() {
         if slowed() {
