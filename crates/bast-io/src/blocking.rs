@@ -61,6 +61,15 @@ pub unsafe fn attempt(op: &Op) -> Option<Outcome> {
     (!sys::would_block(outcome) || op.is_dontwait()).then_some(outcome)
 }
 
+/// Does `op` once; `EAGAIN` if it would have to wait for a peer.
+///
+/// # Safety
+/// As [`execute`].
+pub unsafe fn once(op: &Op) -> Outcome {
+    // SAFETY: the caller's promise.
+    unsafe { sys::call(op, Mode::NoWait) }
+}
+
 /// # Safety
 /// As [`execute`].
 unsafe fn until_done(op: &Op, mode: Mode, deadline: Option<Instant>) -> Outcome {

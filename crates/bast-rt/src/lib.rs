@@ -17,6 +17,8 @@ mod cancel;
 mod config;
 #[allow(unsafe_code)]
 mod fiber;
+#[allow(unsafe_code)]
+mod flight;
 pub mod hook;
 mod idle;
 #[allow(unsafe_code)]
@@ -79,6 +81,7 @@ pub use blocking::{
 };
 pub use cancel::{Cancelled, mask, stop_requested};
 pub use config::StackGuards;
+pub use flight::{Keep, Sleep, Watch, elapse};
 pub use inspect::{
     Dump, FiberDump, Frame, Metrics, RuntimeMetrics, WorkerMetrics, dump, dump_on_signal, metrics,
 };

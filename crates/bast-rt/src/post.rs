@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use bast_io::Waker;
 
 use crate::fiber::Header;
+use crate::flight::Flight;
 use crate::inbox::Inbox;
 use crate::inspect::Board;
 use crate::shared::Shared;
@@ -18,6 +19,8 @@ use crate::task::Registry;
 /// A worker's address.
 pub(crate) struct Post {
     pub(crate) inbox: Inbox<Header>,
+    /// What is polled for, to be begun or cancelled.
+    pub(crate) flights: Inbox<Flight>,
     waker: Mutex<Option<Waker>>,
     /// The runtime whose worker it is.
     shared: Mutex<Weak<Shared>>,
@@ -41,6 +44,7 @@ impl Post {
         spare.unwrap_or_else(|| {
             Box::leak(Box::new(Post {
                 inbox: Inbox::new(),
+                flights: Inbox::new(),
                 waker: Mutex::new(None),
                 shared: Mutex::new(Weak::new()),
                 tasks: Registry::default(),
@@ -85,6 +89,17 @@ impl Post {
     pub(crate) unsafe fn post(&self, fiber: NonNull<Header>) {
         // SAFETY: the caller's promise.
         if unsafe { self.inbox.push(fiber) } {
+            self.wake();
+        }
+    }
+
+    /// The same for what is polled for.
+    ///
+    /// # Safety
+    /// As [`post`](Post::post).
+    pub(crate) unsafe fn post_flight(&self, flight: NonNull<Flight>) {
+        // SAFETY: the caller's promise.
+        if unsafe { self.flights.push(flight) } {
             self.wake();
         }
     }

@@ -16,6 +16,7 @@ use crossbeam_deque::{self as deque, Injector, Steal, Stealer};
 
 use crate::bound::Bound;
 use crate::fiber::{self, Header};
+use crate::flight;
 use crate::idle::Idle;
 use crate::post::Post;
 use crate::task::{Runnable, Tasks};
@@ -309,6 +310,10 @@ impl Drop for Shared {
             for fiber in post.inbox.drain() {
                 // SAFETY: the post's reference; the worker is gone, so this thread stands for it.
                 unsafe { fiber::discard_posted(fiber) };
+            }
+            for flight in post.flights.drain() {
+                // SAFETY: the post's reference.
+                drop(unsafe { flight::claim(flight) });
             }
             post.retire();
         }

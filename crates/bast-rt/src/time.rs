@@ -5,7 +5,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant as StdInstant};
 
-use crate::suspend;
+use crate::tls;
 
 /// Same as [`std::time::Instant`], on the clock of the runtime.
 ///
@@ -19,8 +19,8 @@ impl Instant {
     /// The present moment.
     #[must_use]
     pub fn now() -> Instant {
-        match suspend::current() {
-            Some((worker, _)) => Instant(worker.driver().now()),
+        match tls::worker() {
+            Some(worker) => Instant(worker.driver().now()),
             None => Instant(bast_io::driver::monotonic_now()),
         }
     }

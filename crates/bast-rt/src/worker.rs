@@ -18,6 +18,7 @@
 //! A `Worker` is used by its own thread only, and its fields are taken by short borrows that never
 //! span a switch: fibers call into the same worker while `resume` is on the loop's stack.
 
+mod flights;
 mod fresh;
 mod linger;
 mod lives;
@@ -33,6 +34,7 @@ use bast_io::{Done, Driver, Outcome, Record, Wait, prefetch};
 use crossbeam_deque as deque;
 
 use crate::fiber::{self, Header, State};
+use crate::flight;
 use crate::hook;
 use crate::idle::Left;
 use crate::inspect::Calm;
@@ -44,6 +46,7 @@ use crate::shared::{Fresh, Queues, Shared};
 use crate::task::LocalTasks;
 use crate::unwinding::Unwinding;
 use crate::wheel::{Timer, Wheel};
+use flights::Flights;
 use linger::Linger;
 
 /// What may be spent between two looks at the timers and the driver: a resume costs 1 (from 5 ns on),
@@ -81,6 +84,7 @@ pub(crate) struct Worker {
     /// Whether this worker counts as a searcher in `idle`.
     pub(crate) searching: Cell<bool>,
     linger: Linger,
+    flights: Flights,
     pub(crate) unwinding: Unwinding,
     /// The name of the switch hook that runs.
     pub(crate) hook: Cell<Option<&'static str>>,
@@ -124,6 +128,7 @@ impl Worker {
             credit: Cell::new(CREDIT),
             searching: Cell::new(false),
             linger: Linger::new(),
+            flights: Flights::new(),
             unwinding: Unwinding::default(),
             hook: Cell::new(None),
             stopping: Cell::new(false),
@@ -192,6 +197,7 @@ impl Worker {
     pub(crate) fn run(&self) {
         loop {
             self.drain_inbox();
+            self.drain_flights();
             if self.searching.get() && !self.ready().is_empty() {
                 // What runs now may run for long, and while somebody searches nobody is woken.
                 self.stop_searching();
@@ -323,13 +329,16 @@ impl Worker {
         }
         while let Some(record) = done.pop() {
             // SAFETY: io 2: completed, and its owner is parked until it is woken here.
-            let fiber = unsafe { record.as_ref() }.tag().cast::<Header>();
-            if let Some(fiber) = NonNull::new(fiber) {
+            let (tag, outcome) = unsafe { (record.as_ref().tag(), record.as_ref().outcome()) };
+            if let Some(flight) = flight::of_tag(tag) {
+                self.land(flight, outcome);
+            } else if let Some(fiber) = NonNull::new(tag.cast::<Header>()) {
                 // SAFETY: the fiber waits in `perform`, so it is alive.
                 unsafe { fiber.as_ref() }.blocked_on.set(None);
                 self.wake(fiber);
             }
         }
+        self.wake_landed();
     }
 
     #[inline]
@@ -359,9 +368,11 @@ impl Worker {
         let mut fired = 0;
         self.wheel().expire(now, |timer| {
             fired += 1;
-            // SAFETY: a linked timer is on the stack of the fiber that it wakes.
+            // SAFETY: a linked timer is on the stack of the fiber that it wakes, or in its flight.
             let (owner, interrupts) = unsafe { (timer.as_ref().owner, timer.as_ref().interrupts) };
-            if let Some(fiber) = NonNull::new(owner.cast::<Header>().cast_mut()) {
+            if let Some(flight) = flight::of_tag(owner) {
+                self.land(flight, Outcome(0));
+            } else if let Some(fiber) = NonNull::new(owner.cast::<Header>().cast_mut()) {
                 if interrupts {
                     // SAFETY: as above.
                     unsafe { fiber.as_ref() }.requests.attention.set(true);
@@ -370,6 +381,7 @@ impl Worker {
             }
         });
         self.post.board.timers.add(fired);
+        self.wake_landed();
     }
 
     #[inline(always)]

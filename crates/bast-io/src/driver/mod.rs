@@ -23,7 +23,7 @@ use self::remote::Remote;
 use self::sim::Sim;
 use self::uring::Uring;
 use crate::handle::SIM_BASE;
-use crate::{Done, Outcome, Pool, Record, Waker, sys};
+use crate::{Done, Op, Outcome, Pool, Record, Waker, blocking, sys};
 
 /// Which driver to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -197,6 +197,20 @@ impl Driver {
     pub unsafe fn cancel(&mut self, record: NonNull<Record>) {
         // SAFETY: the caller's promise.
         unsafe { each!(&mut self.inner, d => d.cancel(record)) }
+    }
+
+    /// Does an operation once, now, on the calling thread; `EAGAIN` if it would have to wait. For those that
+    /// wait for a peer, and those that wait for nothing. No record is needed, and nothing is kept.
+    ///
+    /// # Safety
+    /// Contract io 1 for the time of the call.
+    pub unsafe fn attempt(&mut self, op: &Op) -> Outcome {
+        match &mut self.inner {
+            // SAFETY: the caller's promise.
+            Inner::Sim(sim) => unsafe { sim.attempt(op) },
+            // SAFETY: the caller's promise.
+            _ => unsafe { blocking::once(op) },
+        }
     }
 
     /// Submits what is batched and moves completed records to `done`; blocks as `wait` allows while

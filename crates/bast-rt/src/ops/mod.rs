@@ -16,6 +16,7 @@
 //!   borrow ──▶ Op (raw pointers) ──▶ perform: submit, park, complete ──▶ result ──▶ borrow ends
 //! ```
 
+mod attempt;
 mod batch;
 mod file;
 mod foreign;
@@ -31,6 +32,10 @@ use bast_io::{Handle, Kind, Op, Outcome};
 
 use crate::{cancel, perform, wait};
 
+pub use attempt::{
+    try_accept, try_poll, try_read, try_read_vectored, try_recv_from, try_send_to, try_shutdown,
+    try_write, try_write_vectored,
+};
 pub use bast_io::Stat;
 pub use bast_io::addr::family;
 pub use bast_io::opt::{

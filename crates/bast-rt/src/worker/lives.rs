@@ -174,6 +174,8 @@ impl Worker {
             && !self.has_tasks()
             && self.post.tasks.is_empty()
             && self.post.inbox.is_empty()
+            && self.post.flights.is_empty()
+            && self.ground()
     }
 
     /// On a bound thread: its fiber has come and ended, and so have those that it started here. No other can

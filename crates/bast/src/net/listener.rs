@@ -44,18 +44,35 @@ impl Acceptor {
         let accepted = ops::accept(&self.handle, nonblocking.then_some(Duration::ZERO));
         match &accepted {
             Ok(_) if self.back_off.load(Relaxed) != 0 => self.back_off.store(0, Relaxed),
-            Err(error) if !nonblocking && ops::is_shortage(error) => self.back_off(),
+            Err(error) if !nonblocking && ops::is_shortage(error) => {
+                bast_rt::sleep(self.back_off())
+            }
             _ => {}
         }
         accepted
     }
 
+    /// Takes a connection that is there. If there are no descriptors, also says how long to wait.
+    pub(crate) fn try_accept(&self) -> Result<(Handle, SockAddr), (io::Error, Option<Duration>)> {
+        match ops::try_accept(&self.handle) {
+            Ok(accepted) => {
+                if self.back_off.load(Relaxed) != 0 {
+                    self.back_off.store(0, Relaxed);
+                }
+                Ok(accepted)
+            }
+            Err(error) if ops::is_shortage(&error) => Err((error, Some(self.back_off()))),
+            Err(error) => Err((error, None)),
+        }
+    }
+
+    /// How long to wait before it is tried again.
     #[cold]
-    fn back_off(&self) {
+    fn back_off(&self) -> Duration {
         let (first, longest) = BACK_OFF;
         let now = self.back_off.load(Relaxed).clamp(first, longest);
         self.back_off.store(now * 2, Relaxed);
-        bast_rt::sleep(Duration::from_millis(now));
+        Duration::from_millis(now)
     }
 }
 
@@ -98,6 +115,15 @@ impl TcpListener {
 
     pub(crate) fn handle(&self) -> &Handle {
         &self.shared.handle
+    }
+
+    pub(crate) fn acceptor(&self) -> &Acceptor {
+        &self.shared
+    }
+
+    /// The listener, also when this is gone.
+    pub(crate) fn keep(&self) -> bast_rt::Keep {
+        Arc::<Acceptor>::clone(&self.shared)
     }
 
     /// The handle, if there is no clone, and the user's mode.

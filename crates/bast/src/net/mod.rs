@@ -53,7 +53,7 @@ use std::io;
 use bast_io::SockAddr;
 
 /// The Internet address that the kernel gave.
-fn inet(addr: &SockAddr) -> io::Result<SocketAddr> {
+pub(crate) fn inet(addr: &SockAddr) -> io::Result<SocketAddr> {
     addr.to_std()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not an Internet address"))
 }

@@ -178,6 +178,11 @@ macro_rules! settings {
                 &self.shared.handle
             }
 
+            /// The socket, also when this is gone.
+            pub(crate) fn keep(&self) -> bast_rt::Keep {
+                std::sync::Arc::<$crate::net::socket::Socket>::clone(&self.shared)
+            }
+
             pub(crate) fn settings(&self) -> $crate::net::socket::Settings {
                 self.shared.settings()
             }

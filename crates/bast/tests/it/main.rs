@@ -5,6 +5,7 @@
 mod canaries;
 mod harness;
 
+mod async_io;
 mod blocking;
 mod bound;
 mod children;

@@ -189,6 +189,27 @@ impl Sim {
         }
     }
 
+    /// Does an operation once, if it can be done now.
+    ///
+    /// # Safety
+    /// io 1 for the time of the call, as for [`Driver::attempt`](crate::Driver::attempt).
+    pub(crate) unsafe fn attempt(&mut self, op: &Op) -> Outcome {
+        let mut world = self.shared.world();
+        let tried = attempt::turn(&world, op).and_then(|place| {
+            let serial = place.map_or(0, |(serial, _)| serial);
+            // SAFETY: the caller's promise.
+            unsafe { attempt::attempt(&mut world, op, serial, &mut { attempt::NEW }) }
+        });
+        let result = outcome(tried).unwrap_or(Outcome::WOULD_BLOCK);
+        if result == Outcome::WOULD_BLOCK {
+            // Asking takes time, as in `submit`.
+            let later = world.clock.now() + TICK;
+            world.clock.jump(later);
+            world.fire_due();
+        }
+        result
+    }
+
     /// Asks a pending operation to end.
     ///
     /// # Safety

@@ -32,6 +32,15 @@ impl UnixListener {
         &self.shared.handle
     }
 
+    pub(crate) fn acceptor(&self) -> &Acceptor {
+        &self.shared
+    }
+
+    /// The listener, also when this is gone.
+    pub(crate) fn keep(&self) -> bast_rt::Keep {
+        Arc::<Acceptor>::clone(&self.shared)
+    }
+
     /// The handle, if there is no clone, and the user's mode.
     pub(crate) fn into_handle(self) -> Result<(Handle, bool), UnixListener> {
         match Arc::try_unwrap(self.shared) {

@@ -39,7 +39,7 @@ fn at(path: &Path) -> io::Result<SockAddr> {
 }
 
 /// The local address that the kernel gave.
-fn local(addr: &SockAddr) -> io::Result<SocketAddr> {
+pub(crate) fn local(addr: &SockAddr) -> io::Result<SocketAddr> {
     addr.to_local()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a local address"))
 }

@@ -13,10 +13,25 @@
 //! assert_eq!(sum.wait(), 42);
 //! ```
 
+pub mod io;
+
 use std::future::IntoFuture;
 
 #[doc(inline)]
-pub use bast_rt::block_on;
+pub use bast_rt::{Sleep, block_on, elapse as timeout};
+
+use crate::time::Instant;
+use std::time::Duration;
+
+/// A future that ends after `duration`.
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep::new(duration)
+}
+
+/// A future that ends at `deadline`.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::until(deadline)
+}
 
 /// [`block_on`] as a method.
 pub trait Wait: IntoFuture {
