@@ -119,6 +119,18 @@ const TIMER: &[&str] =
 const FILES: &[&str] = &["bast-uring", "bast-epoll", "nginx", "go", "axum"];
 const NET: &[&str] =
     &["bast-uring", "bast-epoll", "raw-epoll", "tokio-current", "may", "go", "threads"];
+const HTTP: &[&str] = &[
+    "bast-uring",
+    "bast-epoll",
+    "hyper-bast-uring",
+    "hyper-bast-epoll",
+    "hyper-tokio",
+    "raw-epoll",
+    "tokio-current",
+    "may",
+    "go",
+    "threads",
+];
 const PROXY: &[&str] = &[
     "bast-uring",
     "bast-epoll",
@@ -389,13 +401,13 @@ pub(crate) const BENCHES: &[Bench] = &[
             units::PTE_MB,
         ],
         params: &[
-            both("ab-10", NET),
-            both("ab-100", NET),
-            both("ab-1000", NET),
-            both("ab-10000", NET),
-            both("wrk-64", NET),
-            both("wrk-1024", NET),
-            both("hold-10000", NET),
+            both("ab-10", HTTP),
+            both("ab-100", HTTP),
+            both("ab-1000", HTTP),
+            both("ab-10000", HTTP),
+            both("wrk-64", HTTP),
+            both("wrk-1024", HTTP),
+            both("hold-10000", HTTP),
         ],
     },
     Bench {

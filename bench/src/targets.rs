@@ -97,6 +97,28 @@ const TARGETS: &[Target] = &[
     },
 ];
 
+/// hyper's CPU for a request on bast, to that on tokio.
+macro_rules! hyper {
+    ($($param:literal,)*) => {
+        &[$(
+            Target {
+                what: concat!("hyper on uring, ", $param, ", to tokio"),
+                test: Test::AtMost(
+                    ("pong", $param, "hyper-bast-uring"), 1.0, ("pong", $param, "hyper-tokio"),
+                ),
+            },
+            Target {
+                what: concat!("hyper on epoll, ", $param, ", to tokio"),
+                test: Test::AtMost(
+                    ("pong", $param, "hyper-bast-epoll"), 1.0, ("pong", $param, "hyper-tokio"),
+                ),
+            },
+        )*]
+    };
+}
+
+const HYPER: &[Target] = hyper!["ab-10", "ab-100", "ab-1000", "ab-10000", "wrk-64", "wrk-1024",];
+
 /// The server's CPU for a request: `times` that of nginx, and once that of the others.
 macro_rules! files {
     ($($param:literal: $times:literal,)*) => {
@@ -164,7 +186,7 @@ fn median((bench, param, subject): Which, records: &[Record]) -> Option<f64> {
 /// A line for each target of which `records` has the figures; empty if there is none.
 pub(crate) fn table(records: &[Record]) -> String {
     let mut out = String::new();
-    for Target { what, test } in TARGETS.iter().chain(FILES) {
+    for Target { what, test } in TARGETS.iter().chain(HYPER).chain(FILES) {
         let ratio = |a, b| Some(median(a, records)? / median(b, records)?);
         let (figure, sign, limit) = match *test {
             Test::AtMost(a, limit, b) => (ratio(a, b), "<=", limit),
@@ -208,7 +230,7 @@ mod tests {
 
     #[test]
     fn targets_name_what_the_registry_has() {
-        for target in TARGETS.iter().chain(FILES) {
+        for target in TARGETS.iter().chain(HYPER).chain(FILES) {
             let sides = match target.test {
                 Test::AtMost(a, _, b) | Test::AtLeast(a, _, b) => [a, b],
                 Test::Ns(a, _) => [a, a],

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::cmd::Cmd;
 use crate::load;
 use crate::steps::{Context, DRIVERS, load_tools};
-use server::Server;
+pub(crate) use server::Server;
 
 pub(crate) fn run(context: &Context) -> Result<(), String> {
     Cmd::cargo("build --release -p bast-examples").run()?;

@@ -10,6 +10,7 @@
 mod cmd;
 mod coverage;
 mod examples;
+mod h2spec;
 mod load;
 mod steps;
 mod tidy;

@@ -7,6 +7,7 @@
 mod bast;
 mod epoll;
 mod files;
+mod hyper;
 mod may;
 mod pong_http;
 mod proxy;
@@ -65,6 +66,7 @@ pub(crate) fn run(service: &str, subject: &str, addr: SocketAddr) -> Result<(), 
     }
     match service {
         "echo" => with::<Echo>(subject, addr),
+        "pong" if subject.starts_with("hyper-") => hyper::run(subject, addr),
         "pong" => with::<pong_http::Conn>(subject, addr),
         "httpfile" => files::run(subject, addr),
         _ => Err(format!("no service {service}")),

@@ -61,9 +61,9 @@ impl Drop for Program {
 }
 
 /// A server under test.
-pub(super) struct Server {
+pub(crate) struct Server {
     program: Program,
-    pub(super) addr: SocketAddr,
+    pub(crate) addr: SocketAddr,
     /// What it has printed up to its address.
     pub(super) said: String,
 }
@@ -96,13 +96,13 @@ impl Server {
     }
 
     /// One of those that take `--listen`, and what they run on from the environment.
-    pub(super) fn listening(programs: &Path, name: &str, driver: &str) -> Result<Server, String> {
+    pub(crate) fn listening(programs: &Path, name: &str, driver: &str) -> Result<Server, String> {
         let cmd = Cmd::new(programs.join(name)).args("--listen 127.0.0.1:0");
         Server::start(&cmd.env("BAST_WORKERS", 2).env("BAST_DRIVER", driver))
     }
 
     /// Stops it; its totals.
-    pub(super) fn stop(self) -> Result<String, String> {
+    pub(crate) fn stop(self) -> Result<String, String> {
         self.program.stop()?.ok_or_else(|| "it has printed no totals".into())
     }
 }

@@ -12,6 +12,7 @@ pub(super) const CHECKS: &[Check] = &[Check {
         |tree| tree.depend("bast-rt", "libc", None),
         |tree| tree.depend("bast", "libc", None),
         |tree| tree.depend("bast-rt", "loom", None),
+        |tree| tree.depend("bast-hyper", "bast-rt", None),
         |tree| tree.depend("bast-coro", "cc", Some("build")),
         |tree| tree.depend("bast-examples", "bast-rt", None),
         |tree| tree.packages.retain(|package| package.name != "bast-io"),
@@ -38,6 +39,22 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ),
     ("bast-sync", &["bast-rt"], &["loom"]),
     // rayon: behind a feature, for `compute`.
+    // Stands on the face, beside it: what hyper asks of a runtime. Of tokio the channels, which know no runtime.
+    (
+        "bast-hyper",
+        &[
+            "bast",
+            "futures-io",
+            "http",
+            "http-body-util",
+            "hyper",
+            "hyper-util",
+            "pin-project-lite",
+            "tokio",
+            "tower-service",
+        ],
+        &[],
+    ),
     ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync", "rayon", "typeid"], &[]),
 ];
 

@@ -4,6 +4,7 @@
 //! Unlike the other operations these are no suspension points: nothing raises, and it does not matter who calls.
 
 use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 
 use bast_io::msg::{Message, pieces, pieces_mut};
 use bast_io::{Half, Handle, Interest, Kind, Op, SockAddr, blocking};
@@ -30,6 +31,16 @@ pub fn try_read(handle: &Handle, buf: &mut [u8]) -> io::Result<usize> {
     let (buf, len) = (buf.as_mut_ptr(), buf.len());
     // SAFETY: the buffer is borrowed for the call.
     unsafe { attempt(&Op::Read { handle: handle.as_ref(), buf, len, offset: None }) }
+}
+
+/// [`try_read`] into memory that need not be initialized: so many bytes of it are then.
+///
+/// # Errors
+/// As [`try_read`].
+pub fn try_read_uninit(handle: &Handle, buf: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    let (start, len) = (buf.as_mut_ptr().cast(), buf.len());
+    // SAFETY: the buffer is borrowed for the call, which only writes to it.
+    unsafe { attempt(&Op::Read { handle: handle.as_ref(), buf: start, len, offset: None }) }
 }
 
 /// [`try_read`] into several buffers.

@@ -33,8 +33,8 @@ use bast_io::{Handle, Kind, Op, Outcome};
 use crate::{cancel, perform, wait};
 
 pub use attempt::{
-    try_accept, try_poll, try_read, try_read_vectored, try_recv_from, try_send_to, try_shutdown,
-    try_write, try_write_vectored,
+    try_accept, try_poll, try_read, try_read_uninit, try_read_vectored, try_recv_from, try_send_to,
+    try_shutdown, try_write, try_write_vectored,
 };
 pub use bast_io::Stat;
 pub use bast_io::addr::family;

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::future::Future;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -37,6 +38,21 @@ impl<S: Reads> AsyncRead for &Async<S> {
             return Poll::Ready(Ok(0));
         }
         self.poll_read_with(context, |handle| ops::try_read_vectored(handle, bufs))
+    }
+}
+
+impl<S: Reads> Async<S> {
+    /// As [`AsyncRead::poll_read`], into memory that need not be initialized: its first bytes, as many as have been
+    /// read, are then.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn poll_read_uninit(
+        &self,
+        context: &mut Context<'_>,
+        buf: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_read_with(context, |handle| ops::try_read_uninit(handle, buf))
     }
 }
 

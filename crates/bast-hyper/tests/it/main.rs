@@ -1,0 +1,7 @@
+//! The tests of bast-hyper.
+
+mod bad;
+mod ecosystem;
+mod http1;
+mod servers;
+mod service;
