@@ -112,6 +112,7 @@ impl Tree {
             package("bast-rt", vec![edge("bast-coro", None, None), edge("bast-io", None, None)]),
             package("bast-sync", vec![edge("bast-rt", None, None)]),
             package("bast", vec![edge("bast-rt", None, None)]),
+            package("bast-tokio", vec![edge("bast", None, None)]),
             package("bast-examples", vec![edge("anything", None, None)]),
         ];
         Tree { files, packages }
