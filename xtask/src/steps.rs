@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::cmd::{Cmd, is_installed};
-use crate::{coverage, examples, tidy};
+use crate::{coverage, ecosystem, examples, tidy};
 
 /// The drivers every Linux has, the second by falling back where the kernel forbids the first.
 pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
@@ -73,6 +73,12 @@ pub(crate) const ALL: &[Step] = &[
         about: "the example programs for real, in release mode, each used and stopped",
         options: &[],
         run: examples::run,
+    },
+    Step {
+        name: "ecosystem",
+        about: "reqwest, sqlx, tonic and redis on fibers, against servers that it starts",
+        options: &[],
+        run: ecosystem::run,
     },
     Step {
         name: "races",
