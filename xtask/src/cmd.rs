@@ -68,6 +68,24 @@ impl Cmd {
         self.command().stdout(Stdio::piped()).spawn().map_err(|e| format!("`{self}`: {e}"))
     }
 
+    /// Starts it with its output thrown away, as servers write about everything.
+    pub(crate) fn spawn_quietly(&self) -> Result<Child, String> {
+        println!("$ {self}");
+        let mut command = self.command();
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map_err(|e| format!("`{self}`: {e}"))
+    }
+
+    /// Runs it to its end; what it wrote is in the error only.
+    pub(crate) fn run_quietly(&self) -> Result<(), String> {
+        let output = self.command().output().map_err(|e| format!("`{self}`: {e}"))?;
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("`{self}`: {}{}", said(&output.stdout), said(&output.stderr))),
+        }
+    }
+
     /// Runs it to its end; a failure, or running out of time, is an error that names the command.
     pub(crate) fn run(&self) -> Result<(), String> {
         println!("$ {self}");

@@ -9,6 +9,7 @@
 
 mod cmd;
 mod coverage;
+mod ecosystem;
 mod examples;
 mod h2spec;
 mod load;

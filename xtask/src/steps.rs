@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::cmd::{Cmd, is_installed};
-use crate::{coverage, examples, h2spec, tidy};
+use crate::{coverage, ecosystem, examples, h2spec, tidy};
 
 /// The drivers every Linux has, the second by falling back where the kernel forbids the first.
 pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
@@ -79,6 +79,12 @@ pub(crate) const ALL: &[Step] = &[
         about: "HTTP/2 as it stands in the RFCs: axum and hyper on bast, by the program h2spec",
         options: &[],
         run: h2spec::run,
+    },
+    Step {
+        name: "ecosystem",
+        about: "reqwest, sqlx, tonic and redis on fibers, against servers that it starts",
+        options: &[],
+        run: ecosystem::run,
     },
     Step {
         name: "races",

@@ -14,6 +14,7 @@ pub(super) const CHECKS: &[Check] = &[Check {
         |tree| tree.depend("bast-rt", "loom", None),
         |tree| tree.depend("bast-hyper", "bast-rt", None),
         |tree| tree.depend("bast-coro", "cc", Some("build")),
+        |tree| tree.depend("bast-tokio", "bast-rt", None),
         |tree| tree.depend("bast-examples", "bast-rt", None),
         |tree| tree.packages.retain(|package| package.name != "bast-io"),
     ],
@@ -56,6 +57,8 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &[],
     ),
     ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync", "rayon", "typeid"], &[]),
+    // Outside, on the face alone: what joins bast to tokio.
+    ("bast-tokio", &["bast", "pin-project-lite", "self_cell", "tokio"], &[]),
 ];
 
 fn edges(tree: &Tree) -> Vec<Finding> {

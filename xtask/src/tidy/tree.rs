@@ -113,6 +113,7 @@ impl Tree {
             package("bast-sync", vec![edge("bast-rt", None, None)]),
             package("bast", vec![edge("bast-rt", None, None)]),
             package("bast-hyper", vec![edge("bast", None, None), edge("hyper", None, None)]),
+            package("bast-tokio", vec![edge("bast", None, None)]),
             package("bast-examples", vec![edge("anything", None, None)]),
         ];
         Tree { files, packages }
