@@ -98,9 +98,7 @@ fn a_thousand_children_thirty_two_at_a_time() {
         }
     });
     // Other tests of this process have descriptors too, for a while; a leak here would be of a thousand.
-    until("few descriptors", || {
-        std::fs::read_dir("/proc/self/fd").unwrap().count() < before + 500
-    });
+    until("few descriptors", || std::fs::read_dir("/proc/self/fd").unwrap().count() < before + 500);
 }
 
 #[test]
