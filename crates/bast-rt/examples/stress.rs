@@ -20,7 +20,7 @@ use bast_rt::{
 
 const HELP: &str = "stress [--seconds N] [--workers N] [--driver auto|uring|epoll|sim] [--seed N] \
                     [--actors N]\n\nRuns random scenarios and ends with 0 if no wake was lost.";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(100);
 
 struct Options {
     seconds: u64,

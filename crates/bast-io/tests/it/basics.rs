@@ -48,7 +48,7 @@ fn poll_no_never_blocks(rig: &mut Rig) {
     for _ in 0..1_000 {
         rig.poll(Wait::No);
     }
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert_eq!(rig.peek(ticket), None);
     rig.cancel(ticket);
     assert!(rig.wait(ticket).is_errno(libc::ECANCELED));
@@ -66,10 +66,10 @@ fn at_most_waits_about_that_long(rig: &mut Rig) {
         let waited = rig.now() - before;
         // Late is a matter of the machine; early is an error (10 % for timer granularity).
         assert!(waited >= ms * 900_000, "{ms} ms took {waited} ns");
-        assert!(waited < 20_000_000_000, "{ms} ms took {waited} ns");
+        assert!(waited < 100_000_000_000, "{ms} ms took {waited} ns");
         if rig.is_sim() {
             assert_eq!(waited, ms * 1_000_000);
-            assert!(real.elapsed() < Duration::from_secs(5));
+            assert!(real.elapsed() < Duration::from_secs(60));
         }
     }
     // Less than a millisecond is not rounded down to a busy loop, nor up to much.

@@ -80,7 +80,7 @@ fn without_io_uring() {
     if in_child("hostile::without_io_uring") {
         return;
     }
-    watched("seccomp", std::time::Duration::from_secs(60), || {
+    watched("seccomp", std::time::Duration::from_secs(300), || {
         forbid_uring();
         for kind in [DriverKind::Auto, DriverKind::Uring] {
             let driver = Driver::new(&config(kind, 1)).expect("epoll at least");
@@ -101,7 +101,7 @@ fn without_locked_memory() {
     if !is_wanted(DriverKind::Uring) || in_child("hostile::without_locked_memory") {
         return;
     }
-    watched("memlock", std::time::Duration::from_secs(60), || {
+    watched("memlock", std::time::Duration::from_secs(300), || {
         let limit = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
         // SAFETY: plain data; a process of our own.
         unsafe {

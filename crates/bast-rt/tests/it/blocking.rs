@@ -1,9 +1,9 @@
 //! Calls on the blocking pool.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bast_rt::{run_blocking, spawn, yield_now};
 
@@ -35,12 +35,13 @@ tests! {
 
     fn others_run_meanwhile() {
         workers(1).run(|| {
-            let slow = spawn(|| run_blocking(|| thread::sleep(Duration::from_millis(200))));
+            let (open, gate) = mpsc::channel();
+            let slow = spawn(move || run_blocking(move || gate.recv().unwrap()));
             yield_now();
-            let begin = Instant::now();
             (0..100).for_each(|_| spawn(yield_now).join().unwrap());
-            assert!(!slow.is_finished() || begin.elapsed() > Duration::from_millis(150));
-            slow.join().unwrap();
+            assert!(!slow.is_finished());
+            open.send(7).unwrap();
+            assert_eq!(slow.join().unwrap(), 7);
         });
     }
 
@@ -75,11 +76,12 @@ tests! {
         let drops = Drops::default();
         let (begun, count) = (std::sync::Arc::new(AtomicUsize::new(0)), drops.clone());
         let begins = std::sync::Arc::clone(&begun);
+        let (open, gate) = mpsc::channel();
         let fiber = runtime.spawn(move || {
             let local = [1u8; 64];
-            let sum = run_blocking(|| {
+            let sum = run_blocking(move || {
                 begins.store(1, SeqCst);
-                thread::sleep(Duration::from_millis(30));
+                gate.recv().unwrap();
                 local.iter().map(|&b| usize::from(b)).sum::<usize>()
             });
             assert_eq!(sum, 64);
@@ -89,6 +91,9 @@ tests! {
         });
         until("the call", || begun.load(SeqCst) == 1);
         fiber.cancel();
+        thread::sleep(Duration::from_millis(5));
+        assert!(!fiber.is_finished());
+        open.send(()).unwrap();
         let result: Result<(), _> = fiber.join();
         assert!(is_cancelled(&result));
         assert_eq!(drops.get(), 1);

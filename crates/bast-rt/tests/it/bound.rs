@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bast_rt::{Builder, Runtime, sleep};
 
-use crate::support::{process_tests, until};
+use crate::support::{process_tests, until, yield_until};
 
 /// Lowers a limit of this process; `None` takes that back.
 fn limit(what: libc::__rlimit_resource_t, to: Option<u64>) {
@@ -48,13 +48,7 @@ process_tests! {
             limit(libc::RLIMIT_NOFILE, None);
             assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::EMFILE));
             assert!(told.recv().is_err());
-            for _ in 0..1_000 {
-                if runtime.metrics().bound.is_empty() {
-                    break;
-                }
-                sleep(Duration::from_millis(5));
-            }
-            assert!(runtime.metrics().bound.is_empty());
+            yield_until("the thread has ended", || runtime.metrics().bound.is_empty());
             assert_eq!(Builder::new().bound().spawn(|| 7).unwrap().join().unwrap(), 7);
         });
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bast_rt::{park, run_blocking, sleep, spawn, yield_now};
 
-use crate::support::{builder, entries, process_tests, resident, scaled, slowed, until};
+use crate::support::{builder, entries, growth, process_tests, scaled, slowed, until};
 
 process_tests! {
     fn a_thousand_runtimes_in_a_row() {
@@ -19,15 +19,15 @@ process_tests! {
         };
         (0..20).for_each(|_| once());
         until("threads of the first rounds", || entries("task") <= 3);
-        let before = (entries("task"), entries("fd"), resident());
-        (0..scaled(1000)).for_each(|_| once());
-        // The pool's threads end by themselves, shortly after their pool.
-        until("threads", || entries("task") <= before.0);
-        assert!(entries("fd") <= before.1, "{} descriptors, {} before", entries("fd"), before.1);
-        if !slowed() {
-            let grown = resident().saturating_sub(before.2);
-            assert!(grown < 8 << 10, "{grown} KiB more after 1,000 runtimes");
-        }
+        let before = (entries("task"), entries("fd"));
+        let most = if slowed() { usize::MAX } else { 8 << 10 };
+        let grown = growth(most, || {
+            (0..scaled(1000)).for_each(|_| once());
+            // The pool's threads end by themselves, shortly after their pool.
+            until("threads", || entries("task") <= before.0);
+            assert!(entries("fd") <= before.1, "{} descriptors, {} before", entries("fd"), before.1);
+        });
+        assert!(grown < most, "{grown} KiB more after 1,000 runtimes");
     }
 
     /// What a burst used is used again by the next.
@@ -45,11 +45,8 @@ process_tests! {
             while spawn(|| ()).join().is_err() {}
         });
         (0..5).for_each(|_| burst());
-        let before = resident();
-        (0..scaled(40)).for_each(|_| burst());
-        if !slowed() {
-            let grown = resident().saturating_sub(before);
-            assert!(grown < 48 << 10, "{grown} KiB more after 40 bursts of 5,000");
-        }
+        let most = if slowed() { usize::MAX } else { 48 << 10 };
+        let grown = growth(most, || (0..scaled(40)).for_each(|_| burst()));
+        assert!(grown < most, "{grown} KiB more after 40 bursts of 5,000");
     }
 }

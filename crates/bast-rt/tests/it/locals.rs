@@ -11,8 +11,8 @@ use std::time::Duration;
 use bast_rt::{Builder, fiber_local, park, scope, sleep, spawn, spawn_local, timeout, yield_now};
 
 use crate::support::{
-    Dropped, Drops, OnDrop, is_cancelled, message, panic_of, process_tests, resident, runtime,
-    tests, until, workers,
+    Dropped, Drops, OnDrop, growth, is_cancelled, message, panic_of, process_tests, runtime, tests,
+    until, workers,
 };
 
 type Log = Arc<Mutex<Vec<&'static str>>>;
@@ -440,12 +440,12 @@ process_tests! {
         });
         (0..5).for_each(|_| round());
         until("all values are gone", || ALIVE.load(SeqCst) == 0);
-        let before = resident();
-        (0..20).for_each(|_| round());
-        until("all values are gone", || ALIVE.load(SeqCst) == 0);
-        let grown = resident().saturating_sub(before);
         // AddressSanitizer keeps what was freed.
         let most = if cfg!(feature = "sanitizer") { 400 << 10 } else { 24 << 10 };
+        let grown = growth(most, || {
+            (0..20).for_each(|_| round());
+            until("all values are gone", || ALIVE.load(SeqCst) == 0);
+        });
         assert!(grown < most, "{grown} KiB more after 40,000 fibers with locals");
     }
 }

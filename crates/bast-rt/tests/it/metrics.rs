@@ -18,7 +18,8 @@ tests! {
         runtime.run(|| {
             let fibers: Vec<_> = (0..10).map(|_| spawn(|| {
                 (0..100).for_each(|_| yield_now());
-                sleep(Duration::from_millis(1));
+                // (One whose time has passed before it begins is no timer.)
+                sleep(Duration::from_millis(100));
                 run_blocking(|| ());
             })).collect();
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());

@@ -163,6 +163,6 @@ tests! {
             assert_eq!(runtime.run(|| spawn(|| 3).join().unwrap()), 3);
         }
         drop(all);
-        assert!(begin.elapsed() < Duration::from_secs(20));
+        assert!(begin.elapsed() < Duration::from_secs(60));
     }
 }

@@ -145,7 +145,7 @@ tests! {
             go.store(true, SeqCst);
             dropper.join().unwrap();
             drop(main.join());
-            assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+            assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
             assert_eq!(drops.get(), count);
         }
     }
@@ -206,7 +206,7 @@ tests! {
                 until("all begun", || begun.load(SeqCst) == 40);
                 let begin = Instant::now();
                 drop(runtime);
-                assert!(begin.elapsed() < Duration::from_secs(20), "round {round}: {:?}", begin.elapsed());
+                assert!(begin.elapsed() < Duration::from_secs(60), "round {round}: {:?}", begin.elapsed());
                 assert_eq!(drops.get(), 40);
                 fibers.into_iter().for_each(|fiber| assert!(is_cancelled(&fiber.join())));
             }
@@ -257,7 +257,7 @@ tests! {
         let left = runtime.shutdown(Duration::from_millis(200)).unwrap_err();
         let took = begin.elapsed();
         assert!(took >= Duration::from_millis(200), "{took:?}");
-        assert!(slowed() || took < Duration::from_secs(10), "{took:?}");
+        assert!(slowed() || took < Duration::from_secs(60), "{took:?}");
         assert!(left.fibers().iter().sum::<usize>() >= 1, "{left}");
         assert!(left.to_string().contains("have not ended"), "{left}");
         // It goes on ending by itself.
@@ -270,7 +270,7 @@ tests! {
         for count in [1, 2, 8] {
             let runtime = workers(count);
             runtime.run(yield_now);
-            runtime.shutdown(Duration::from_secs(20)).unwrap();
+            runtime.shutdown(Duration::from_secs(60)).unwrap();
         }
     }
 

@@ -380,8 +380,8 @@ tests! {
             let begin = std::time::Instant::now();
             // The neighbour would otherwise end this wait.
             let fiber = neighbour.fiber();
-            let late = spawn_local(move || { sleep(Duration::from_secs(5)); fiber.unpark() });
-            assert!(timeout(ms(1), || sleep(Duration::from_secs(20))).is_err());
+            let late = spawn_local(move || { sleep(Duration::from_secs(60)); fiber.unpark() });
+            assert!(timeout(ms(1), || sleep(LONG)).is_err());
             assert!(!late.is_finished(), "{:?}", begin.elapsed());
             late.cancel();
             neighbour.fiber().unpark();

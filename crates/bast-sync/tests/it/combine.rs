@@ -1,7 +1,7 @@
 //! `Combiner`: whole blocks, whatever happens to those who hand them in.
 
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -121,9 +121,14 @@ tests! {
     fn half_a_block_tears_or_is_taken_back() {
         for undoes in [false, true] {
             on_one(move || {
+                let all_wait = Arc::new(AtomicBool::new(false));
+                let go = Arc::clone(&all_wait);
+                let first = move |_: &[u8]| {
+                    while !go.load(Relaxed) { sleep(Duration::from_millis(1)) }
+                    Ok(2_usize)
+                };
                 let steps = vec![
-                    // Until all of them wait.
-                    Box::new(|_: &[u8]| { sleep(Duration::from_millis(20)); Ok(2_usize) }) as Step,
+                    Box::new(first) as Step,
                     takes(5),
                     fails(),
                 ];
@@ -136,6 +141,7 @@ tests! {
                     settle();
                     fiber
                 }).collect();
+                all_wait.store(true, Relaxed);
                 let ends: Vec<_> = fibers.into_iter().map(|f| f.join().unwrap()).collect();
                 assert_eq!(&ends[..3], [Ok(()), Ok(()), Err(Failure::Sink(Full))]);
                 if undoes {

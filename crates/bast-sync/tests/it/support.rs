@@ -8,7 +8,7 @@ use std::time::Duration;
 use bast_rt::{Cancelled, Runtime};
 
 /// No test takes a tenth of this on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Tests with a watchdog.
 macro_rules! tests {

@@ -2,25 +2,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bast::{BlockingError, Runtime, RuntimeBuilder, blocking, try_blocking};
 
 use crate::fs::Temp;
-use crate::harness::needs_kernel;
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::harness::{needs_kernel, until};
 
 fn pool(threads: usize) -> RuntimeBuilder {
     Runtime::builder().workers(1).blocking_threads(threads)
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        bast::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Fills all `threads` of the pool until the sender goes.

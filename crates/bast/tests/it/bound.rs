@@ -6,25 +6,17 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread::ThreadId;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bast::{Builder, Cancelled, JoinHandle, Runtime, sleep};
 
-use crate::harness::{needs_kernel, simulated};
+use crate::harness::{needs_kernel, simulated, until};
 
 const LONG: Duration = Duration::from_secs(1_000);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn bound<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     Builder::new().bound().spawn(f).unwrap()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        sleep(Duration::from_millis(1));
-    }
 }
 
 fn here() -> ThreadId {
@@ -223,8 +215,8 @@ fn it_is_cancelled_and_its_time_runs_out() {
         }),
     ];
     for (n, wait) in waits.into_iter().enumerate() {
-        let unwound = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&unwound);
+        let [begun, unwound] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (begins, seen) = (Arc::clone(&begun), Arc::clone(&unwound));
         let fiber = bound(move || {
             struct OnDrop(Arc<AtomicBool>);
             impl Drop for OnDrop {
@@ -233,9 +225,11 @@ fn it_is_cancelled_and_its_time_runs_out() {
                 }
             }
             let _end = OnDrop(seen);
+            begins.store(true, SeqCst);
             wait();
         });
-        // Also before it has begun.
+        // The first one perhaps before it has begun.
+        until("it begins", || n == 0 || begun.load(SeqCst));
         sleep(Duration::from_millis(n as u64 * 3));
         fiber.cancel();
         assert!(fiber.join().unwrap_err().is::<Cancelled>(), "wait {n}");

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use crate::harness::{needs_kernel, twins};
+use crate::harness::{error_of, needs_kernel, twins};
 
 twins! {
     fn output_is_collected() {
@@ -111,7 +111,7 @@ twins! {
         assert_eq!(echo.join().unwrap().len(), 200_001);
         let (reader, mut writer) = pipe().unwrap();
         drop(reader);
-        assert_eq!(writer.write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+        assert_eq!(error_of(|| writer.write(b"x")).kind(), ErrorKind::BrokenPipe);
     }
 
     fn a_child_that_ignores_sigterm_can_be_killed() {

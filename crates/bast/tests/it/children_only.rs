@@ -7,23 +7,14 @@ use std::time::{Duration, Instant};
 use bast::os::unix::process::ChildExt;
 use bast::process::{Child, Command, Stdio};
 
-use crate::harness::needs_kernel;
+use crate::harness::{needs_kernel, until};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The state of a process in `/proc`, if it is there: `S`, `Z`, …
 fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        // In a fiber it must not hold up the one that reaps.
-        bast::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]
@@ -60,7 +51,7 @@ fn cancelling_a_wait_leaves_the_child_or_kills_it() {
     for kill in [false, true] {
         let (tell, told) = std::sync::mpsc::channel();
         let fiber = bast::spawn(move || {
-            let mut child = Command::new("sleep").arg("60").kill_on_drop(kill).spawn().unwrap();
+            let mut child = Command::new("sleep").arg("600").kill_on_drop(kill).spawn().unwrap();
             tell.send(child.id()).unwrap();
             child.wait().unwrap()
         });
@@ -83,7 +74,7 @@ fn a_timeout_around_output() {
     bast::spawn(|| {
         let begun = Instant::now();
         let output = bast::timeout(Duration::from_millis(30), || {
-            Command::new("sleep").arg("60").kill_on_drop(true).output()
+            Command::new("sleep").arg("600").kill_on_drop(true).output()
         });
         assert!(output.is_err());
         assert!(begun.elapsed() < PATIENCE);
@@ -106,9 +97,8 @@ fn a_thousand_children_thirty_two_at_a_time() {
             });
         }
     });
-    // Other tests of this process have descriptors too; a leak here would be of a thousand.
-    let after = std::fs::read_dir("/proc/self/fd").unwrap().count();
-    assert!(after < before + 500, "{before} {after}");
+    // Other tests of this process have descriptors too, for a while; a leak here would be of a thousand.
+    until("few descriptors", || std::fs::read_dir("/proc/self/fd").unwrap().count() < before + 500);
 }
 
 #[test]
@@ -235,7 +225,7 @@ fn reading_both_outputs_is_given_up_in_time() {
         runtime.run(move || {
             let output = bast::timeout(Duration::from_millis(100), || {
                 let mut command = Command::new("sh");
-                command.args(["-c", &format!("{closed}; exec sleep 60")]);
+                command.args(["-c", &format!("{closed}; exec sleep 600")]);
                 command.kill_on_drop(true).output()
             });
             assert!(output.is_err());

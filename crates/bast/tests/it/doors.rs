@@ -214,19 +214,19 @@ fn every_kind_of_descriptor() {
         // A full pipe cannot be written to; once nobody reads, writing would fail, so it is ready.
         let (reader, writer) = std::io::pipe().unwrap();
         let full = StdFile::from(std::os::fd::OwnedFd::from(writer));
+        let (tell, told) = bast::sync::mpsc::channel();
         let waits = spawn({
             let full = full.try_clone().unwrap();
             move || {
                 (&full).write_all(&[0; 65_536]).unwrap();
-                let early = timeout(SOON, || wait_writable(&full)).is_ok();
-                (early, wait_writable(&full))
+                tell.send(timeout(SOON, || wait_writable(&full)).is_ok()).unwrap();
+                wait_writable(&full)
             }
         });
-        sleep(SOON * 3);
+        assert!(!told.recv().unwrap(), "early");
+        sleep(SOON);
         drop(reader);
-        let (early, end) = waits.join().unwrap();
-        assert!(!early);
-        end.unwrap();
+        waits.join().unwrap().unwrap();
         // Files are always ready, and so is what has no end and takes everything.
         for path in ["/proc/self/exe", "/dev/zero"] {
             let file = StdFile::open(path).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::harness::{message, twins};
 
 const SHORT: Duration = Duration::from_millis(50);
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 twins! {
     fn join_returns_the_result() {
@@ -102,13 +102,17 @@ twins! {
     }
 
     fn a_dropped_handle_detaches() {
-        let done = Arc::new(AtomicBool::new(false));
-        let there = Arc::clone(&done);
+        let [go, done] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (gate, there) = (Arc::clone(&go), Arc::clone(&done));
         drop(spawn(move || {
-            sleep(SHORT);
+            while !gate.load(Ordering::Acquire) {
+                sleep(Duration::from_millis(1));
+            }
             there.store(true, Ordering::Release);
         }));
+        sleep(SHORT);
         assert!(!done.load(Ordering::Acquire));
+        go.store(true, Ordering::Release);
         while !done.load(Ordering::Acquire) {
             yield_now();
         }
@@ -176,10 +180,12 @@ twins! {
     }
 
     fn many_sleep_at_once() {
+        // One after the other they would take longer than any machine needs to start them.
+        let nap = Duration::from_secs(1);
         let start = Instant::now();
-        let sleepers: Vec<_> = (0..100).map(|_| spawn(|| sleep(SHORT))).collect();
+        let sleepers: Vec<_> = (0..100).map(|_| spawn(move || sleep(nap))).collect();
         sleepers.into_iter().for_each(|s| s.join().unwrap());
-        assert!((SHORT..100 * SHORT).contains(&start.elapsed()), "{:?}", start.elapsed());
+        assert!((nap..100 * nap).contains(&start.elapsed()), "{:?}", start.elapsed());
     }
 
     fn a_scope_borrows() {

@@ -2,11 +2,12 @@
 
 use std::io::{ErrorKind, Read};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bast::net::{TcpListener, TcpStream};
 use bast::{Builder, Cancelled, Runtime};
 
+use crate::harness::PATIENCE;
 use crate::harness::on_bast::run;
 
 #[test]
@@ -85,17 +86,22 @@ fn cancelling_ends_an_accept_and_a_read() {
 #[test]
 fn a_mask_holds_cancelling_off() {
     run(|| {
-        let fiber = bast::spawn(|| {
-            let masked = bast::mask(|| {
-                bast::sleep(Duration::from_millis(50));
-                true
+        let (tell, told) = bast::sync::mpsc::channel();
+        let (open, gate) = bast::sync::mpsc::channel();
+        let fiber = bast::spawn(move || {
+            bast::mask(|| {
+                tell.send(()).unwrap();
+                gate.recv().unwrap();
+                bast::sleep(Duration::from_millis(5));
+                tell.send(()).unwrap();
             });
-            assert!(masked);
             bast::yield_now();
             unreachable!("cancelled");
         });
-        bast::sleep(Duration::from_millis(10));
+        told.recv().unwrap();
         fiber.cancel();
+        open.send(()).unwrap();
+        told.recv().expect("the mask holds it off");
         assert!(fiber.join().unwrap_err().is::<Cancelled>());
     });
 }
@@ -116,16 +122,15 @@ fn a_blocking_call_holds_nobody_up() {
     crate::harness::needs_kernel!();
     let runtime = Runtime::builder().workers(1).build().unwrap();
     runtime.run(|| {
-        let long = Duration::from_millis(500);
-        let blocked = bast::spawn(move || bast::blocking(|| std::thread::sleep(long)));
-        let start = Instant::now();
-        let mut turns = 0;
-        while !blocked.is_finished() {
+        let (open, gate) = std::sync::mpsc::channel();
+        let blocked = bast::spawn(move || bast::blocking(move || gate.recv_timeout(PATIENCE / 2)));
+        // Held up, nobody would take these turns, and nobody would open.
+        for _ in 0..20 {
             bast::sleep(Duration::from_millis(1));
-            turns += 1;
+            assert!(!blocked.is_finished());
         }
-        assert!(start.elapsed() >= long && turns >= 20, "{turns} turns");
-        blocked.join().unwrap();
+        open.send(7).unwrap();
+        assert_eq!(blocked.join().unwrap(), Ok(7));
     });
 }
 
@@ -163,7 +168,7 @@ fn a_runtime_of_ones_own() {
     });
     assert_eq!(n, 8);
     drop(runtime.spawn(bast::park));
-    assert!(runtime.shutdown(Duration::from_secs(20)).is_ok());
+    assert!(runtime.shutdown(Duration::from_secs(60)).is_ok());
 }
 
 #[test]

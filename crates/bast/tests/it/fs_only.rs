@@ -195,11 +195,9 @@ fn slow_files_do_not_hold_up_the_worker() {
                 text
             }
         });
-        let begun = Instant::now();
         for _ in 0..100 {
             bast::sleep(Duration::from_micros(100));
         }
-        assert!(begun.elapsed() < Duration::from_secs(20));
         assert!(!reader.is_finished());
         (&fifo).write_all(b"hello").unwrap();
         reader.join().unwrap()

@@ -11,12 +11,33 @@
 //! says so by [`needs_kernel`].
 
 use std::any::Any;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Nothing here takes a tenth of this.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Nothing here takes a tenth of this, not even where threads stop for a second at a time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Waits, in a fiber or on a thread, until something holds that must come to hold.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE / 3;
+    while !holds() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        bast::sleep(Duration::from_micros(200));
+    }
+}
+
+/// What `attempt` fails with, as soon as it does. Closing something shows at once, but not while a child that another
+/// test is just starting has a copy of it: from its `fork` to its `exec`, however long the machine takes for that.
+pub(crate) fn error_of<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Error {
+    let mut error = None;
+    until("it fails", || {
+        error = attempt().err();
+        error.is_some()
+    });
+    error.unwrap()
+}
 
 /// Whether bast runs on the simulator.
 pub(crate) fn simulated() -> bool {

@@ -61,13 +61,45 @@ fn many_at_a_time() {
 /// Set for the copy of this program whose name server is silent.
 const SILENT: &str = "BAST_TEST_SILENT_NAME_SERVER";
 
-/// Runs this program again, for the test `name` alone, with a name server that never answers. Whether that is possible: a
+const SERVER: &str = "127.0.0.2:53";
+/// What makes the name server speak, and what ends it.
+const SPEAK: &[u8] = b"speak";
+const END: &[u8] = b"end";
+
+fn tell_server(what: &[u8]) {
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(what, SERVER).unwrap();
+}
+
+/// A name server that says nothing until it is told to speak; then it knows no name, also for those who have asked before.
+fn serve(socket: UdpSocket) {
+    let (mut asked, mut speaks) = (Vec::new(), false);
+    loop {
+        let mut packet = [0; 512];
+        let (n, from) = socket.recv_from(&mut packet).unwrap();
+        match &packet[..n] {
+            END => return,
+            SPEAK => speaks = true,
+            _ => asked.push((packet, n, from)),
+        }
+        if !speaks {
+            continue;
+        }
+        for (mut packet, n, from) in asked.drain(..) {
+            // An answer: there is no such name.
+            (packet[2], packet[3]) = (packet[2] | 0x80, 0x83);
+            let _ = socket.send_to(&packet[..n], from);
+        }
+    }
+}
+
+/// Runs this program again, for the test `name` alone, with a name server that does not answer. Whether that is possible: a
 /// mount of its own is the super-user's right.
 fn with_silent_name_server(name: &str) -> bool {
-    let Ok(_silent) = UdpSocket::bind("127.0.0.2:53") else { return false };
+    let Ok(socket) = UdpSocket::bind(SERVER) else { return false };
+    let server = std::thread::spawn(move || serve(socket));
     let dir = crate::fs::Temp::new();
     let conf = dir.join("resolv.conf");
-    std::fs::write(&conf, "nameserver 127.0.0.2\noptions timeout:5 attempts:1\n").unwrap();
+    std::fs::write(&conf, "nameserver 127.0.0.2\noptions timeout:30 attempts:1\n").unwrap();
     let script = "mount --make-rprivate / && mount --bind \"$1\" /etc/resolv.conf && echo mounted \
                   && shift && exec \"$@\"";
     let child = Command::new("unshare")
@@ -78,6 +110,8 @@ fn with_silent_name_server(name: &str) -> bool {
         .env(SILENT, "1")
         .stdin(Stdio::null())
         .output();
+    tell_server(END);
+    server.join().unwrap();
     let Ok(child) = child else { return false };
     let said = String::from_utf8_lossy(&child.stdout);
     if !said.contains("mounted") {
@@ -101,7 +135,7 @@ fn a_resolver_that_hangs_is_left_behind() {
         }
         return;
     }
-    let patience = Duration::from_secs(3); // the resolver's is 5 s, and twice that for two families
+    let patience = Duration::from_secs(29); // the resolver's is 30 s, and twice that for two families
     let start = Instant::now();
     // From a plain thread and from fibers; far more than may be under way.
     let soon = Duration::from_millis(50);
@@ -122,7 +156,8 @@ fn a_resolver_that_hangs_is_left_behind() {
     assert!(threads < 60, "{threads} threads");
     assert_eq!(bast::spawn(|| bast::blocking(|| 6 * 7)).join().unwrap(), 42);
     assert!(start.elapsed() < patience, "{:?}", start.elapsed());
-    // An address needs no turn; a name waits for one, and has its answer when the resolver has given up.
+    // An address needs no turn; a name waits for one, and has its answer when the resolver has one.
+    tell_server(SPEAK);
     assert!(bast::spawn(|| lookup_host("127.0.0.1:1").is_ok()).join().unwrap());
     assert!(bast::spawn(|| lookup_host("localhost:1").unwrap().count() > 0).join().unwrap());
 }

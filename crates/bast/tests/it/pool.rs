@@ -4,14 +4,12 @@ use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bast::process::{ChildStdout, Command, Stdio};
 use bast::sync::{Pool, PoolError};
 
-use crate::harness::needs_kernel;
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::harness::{needs_kernel, until};
 
 /// Makes numbered members and counts what becomes of them.
 #[derive(Default)]
@@ -29,14 +27,6 @@ fn counted(max: usize) -> (Arc<Counts>, Pool<usize, String>) {
         disposed.disposed.fetch_add(1, SeqCst);
     });
     (counts, pool)
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        bast::sleep(Duration::from_micros(200));
-    }
 }
 
 #[test]

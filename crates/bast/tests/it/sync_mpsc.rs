@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::harness::twins;
 
 const SHORT: Duration = Duration::from_millis(20);
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Counts its drops.
 struct Drops(Arc<AtomicUsize>);

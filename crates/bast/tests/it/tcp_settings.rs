@@ -8,7 +8,7 @@ use crate::tcp::pair;
 
 const SHORT: Duration = Duration::from_millis(80);
 /// Scheduling may take its time, but not that much.
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 twins! {
     fn a_read_times_out() {
@@ -106,11 +106,18 @@ twins! {
         needs_kernel!();
         // A listener that accepts nothing, with its queue full, ignores who knocks.
         let (listener, addr, queue) = full_listener();
-        let start = Instant::now();
-        let error = TcpStream::connect_timeout(&addr, SHORT).unwrap_err();
+        let mut more = Vec::new();
+        let (error, waited) = loop {
+            let start = Instant::now();
+            match TcpStream::connect_timeout(&addr, SHORT) {
+                // It was not full: whoever filled it was held up, and gave up early.
+                Ok(stream) => more.push(stream),
+                Err(error) => break (error, start.elapsed()),
+            }
+        };
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert!((SHORT..LONG).contains(&start.elapsed()), "{:?}", start.elapsed());
-        drop((listener, queue));
+        assert!((SHORT..LONG).contains(&waited), "{waited:?}");
+        drop((listener, queue, more));
     }
 
     fn a_stream_that_does_not_wait() {

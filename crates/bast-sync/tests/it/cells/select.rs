@@ -241,19 +241,21 @@ fn a_destructor_that_tries_its_own_event() {
             }
         }
     }
-    let mvar: &'static MVar<Again> = Box::leak(Box::new(MVar::new(Again(0))));
-    let event: &'static Event = Box::leak(Box::new(take(mvar)));
-    // LeakSanitizer takes for lost what nothing points to.
-    static KEPT: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(Vec::new());
-    let kept = [std::ptr::from_ref(mvar).addr(), std::ptr::from_ref(event).addr()];
-    KEPT.lock().unwrap().extend(kept);
-    assert!(event.attempt());
-    EVENT.set(Some(event));
-    mvar.put(Again(1));
-    let putter = thread::spawn(|| mvar.put(Again(2)));
-    // Until it waits.
-    thread::sleep(SHORT * 10);
-    assert!(event.attempt());
-    putter.join().unwrap();
-    DROPS.with_borrow(|drops| assert_eq!(*drops, [0, 1]));
+    // All on one thread: that of the only worker.
+    on_workers(1, || {
+        let mvar: &'static MVar<Again> = Box::leak(Box::new(MVar::new(Again(0))));
+        let event: &'static Event = Box::leak(Box::new(take(mvar)));
+        // LeakSanitizer takes for lost what nothing points to.
+        static KEPT: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(Vec::new());
+        let kept = [std::ptr::from_ref(mvar).addr(), std::ptr::from_ref(event).addr()];
+        KEPT.lock().unwrap().extend(kept);
+        assert!(event.attempt());
+        EVENT.set(Some(event));
+        mvar.put(Again(1));
+        let putter = bast_rt::spawn(|| mvar.put(Again(2)));
+        settle();
+        assert!(event.attempt());
+        putter.join().unwrap();
+        DROPS.with_borrow(|drops| assert_eq!(*drops, [0, 1]));
+    });
 }

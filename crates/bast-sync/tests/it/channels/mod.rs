@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use bast_rt::Cancelled;
 
 /// No test takes a tenth of this on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Long enough for everybody to be waiting, most of the time; nothing depends on it.
 const SHORT: Duration = Duration::from_millis(10);
 /// Never comes to pass.
