@@ -50,6 +50,13 @@ struct Verdict {
     met: bool,
 }
 
+impl Verdict {
+    /// r^2 wants its digits, a ratio does not.
+    fn digits(&self) -> usize {
+        if self.figure < 2.0 { 4 } else { 1 }
+    }
+}
+
 fn at_most(what: String, figure: f64, limit: f64) -> Verdict {
     Verdict { what, figure, limit: format!("<= {limit}"), met: figure <= limit }
 }
@@ -82,7 +89,8 @@ pub(crate) fn table(records: &[Record]) -> String {
     }
     for v in verdicts {
         let verdict = if v.met { "met" } else { "MISSED" };
-        let _ = writeln!(out, "{:<62} {:>8.4} {:>8} {verdict}", v.what, v.figure, v.limit);
+        let _ =
+            writeln!(out, "{:<62} {:>8.*} {:>8} {verdict}", v.what, v.digits(), v.figure, v.limit);
     }
     out
 }
@@ -91,7 +99,7 @@ pub(crate) fn table(records: &[Record]) -> String {
 pub(super) fn sentences(curves: &[Curve]) -> Vec<String> {
     let sentence = |v: Verdict| {
         let verdict = if v.met { "met" } else { "missed" };
-        format!("{}: {:.4} (target {}, {verdict}).", v.what, v.figure, v.limit)
+        format!("{}: {:.*} (target {}, {verdict}).", v.what, v.digits(), v.figure, v.limit)
     };
     verdicts(curves).into_iter().map(sentence).collect()
 }
@@ -139,7 +147,10 @@ fn verdicts(curves: &[Curve]) -> Vec<Verdict> {
 mod tests {
     use super::*;
 
-    fn records(of: &[(&str, &str, fn(f64) -> f64)]) -> Vec<Record> {
+    /// Mode, subject, time by size.
+    type Made = (&'static str, &'static str, fn(f64) -> f64);
+
+    fn records(of: &[Made]) -> Vec<Record> {
         let sizes = [50.0, 200.0, 600.0, 1000.0];
         of.iter()
             .flat_map(|(param, subject, time)| {
@@ -176,7 +187,7 @@ mod tests {
         assert!(line("slope, to").contains(" 1.0000 "), "{table}");
         // (900 + 50 * 50) / 150 at 50.
         let times = line("at 50, where it is least");
-        assert!(times.contains("22.6667") && times.ends_with(" met"), "{table}");
+        assert!(times.contains(" 22.7 ") && times.ends_with(" met"), "{table}");
         assert_eq!(super::table(&[]), "");
     }
 
