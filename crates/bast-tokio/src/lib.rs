@@ -83,7 +83,7 @@ use std::future::{Future, IntoFuture};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// Waits for a future that needs tokio: [`bast::block_on`] of [`Tokio::new`].
+/// Waits for a future that needs tokio: [`bast::block_on`] in [`run`].
 ///
 /// # Panics
 /// With the panic of the future. If the background runtime cannot be started.
@@ -95,7 +95,7 @@ use tokio::task::JoinHandle;
 /// bast_tokio::wait(async { tokio::task::yield_now().await });
 /// ```
 pub fn wait<F: IntoFuture>(future: F) -> F::Output {
-    bast::block_on(Tokio::new(future))
+    run(|| bast::block_on(future))
 }
 
 /// Runs a closure in tokio's context: all of tokio's functions work in it, and each future can be waited for by
