@@ -37,7 +37,7 @@
 //! The context belongs to the fiber, not to the thread: a switch hook ([`bast::hook`]) takes it off the
 //! thread at each suspension and puts it back afterwards (module `context`). So a poll may even suspend
 //! the fiber itself, by a blocking call of bast's in an `async fn`. The hook is added when the crate is used for the
-//! first time.
+//! first time, and from then on each switch of each fiber pays some tens of nanoseconds for it (`examples/costs.rs`).
 //!
 //! # Which runtime
 //! | where | which |
@@ -83,7 +83,7 @@ use std::future::{Future, IntoFuture};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// Waits for a future that needs tokio: [`bast::block_on`] of [`Tokio::new`].
+/// Waits for a future that needs tokio: [`bast::block_on`] in [`run`].
 ///
 /// # Panics
 /// With the panic of the future. If the background runtime cannot be started.
@@ -95,7 +95,7 @@ use tokio::task::JoinHandle;
 /// bast_tokio::wait(async { tokio::task::yield_now().await });
 /// ```
 pub fn wait<F: IntoFuture>(future: F) -> F::Output {
-    bast::block_on(Tokio::new(future))
+    run(|| bast::block_on(future))
 }
 
 /// Runs a closure in tokio's context: all of tokio's functions work in it, and each future can be waited for by
