@@ -37,8 +37,21 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["loom"],
     ),
     ("bast-sync", &["bast-rt"], &["loom"]),
-    // rayon: behind a feature, for `compute`.
-    ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync", "rayon", "typeid"], &[]),
+    // rayon: behind a feature, for `compute`. The traits of futures-io and futures-core, for `future::io`.
+    (
+        "bast",
+        &[
+            "bast-coro",
+            "bast-io",
+            "bast-rt",
+            "bast-sync",
+            "futures-core",
+            "futures-io",
+            "rayon",
+            "typeid",
+        ],
+        &[],
+    ),
 ];
 
 fn edges(tree: &Tree) -> Vec<Finding> {
