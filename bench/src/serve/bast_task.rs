@@ -26,10 +26,10 @@ async fn serve<P: Protocol>(addr: SocketAddr) -> io::Result<()> {
             Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(e) => return Err(e),
         };
-        bast::task::spawn(async move {
+        drop(bast::task::spawn(async move {
             // An error ends the connection, and the peer sees the close.
             let _ = converse::<P>(stream).await;
-        });
+        }));
     }
 }
 
