@@ -131,6 +131,18 @@ const HTTP: &[&str] = &[
     "go",
     "threads",
 ];
+/// As `NET`, and those whose tasks poll.
+const ECHO: &[&str] = &[
+    "bast-uring",
+    "bast-uring-task",
+    "bast-epoll",
+    "bast-epoll-task",
+    "raw-epoll",
+    "tokio-current",
+    "may",
+    "go",
+    "threads",
+];
 const PROXY: &[&str] = &[
     "bast-uring",
     "bast-epoll",
@@ -386,7 +398,7 @@ pub(crate) const BENCHES: &[Bench] = &[
         about: "64 B messages over N connections, closed loop: CPU of the server per message, messages/s",
         kind: Kind::Echo,
         units: &[units::CPU_MSG, units::MSG_S],
-        params: &[both("1", NET), both("64", NET), both("1024", NET)],
+        params: &[both("1", ECHO), both("64", ECHO), both("1024", ECHO)],
     },
     Bench {
         name: "pong",

@@ -5,6 +5,7 @@
 //! A server prints `listening ADDRESS` on one line when it is ready, and serves until it is killed.
 
 mod bast;
+mod bast_task;
 mod epoll;
 mod files;
 mod hyper;
@@ -79,6 +80,7 @@ fn with<P: Protocol>(subject: &str, addr: SocketAddr) -> Result<(), String> {
         "threads" => threads::run::<P>(addr).map_err(|e| e.to_string()),
         "tokio-current" | "tokio-multi" => tokio::run::<P>(subject, addr),
         "may" => may::run::<P>(addr),
+        "bast-uring-task" | "bast-epoll-task" => bast_task::run::<P>(subject, addr),
         "bast-uring" | "bast-epoll" => bast::run::<P>(subject, addr),
         _ => Err(format!("no server {subject} in this build")),
     }

@@ -32,7 +32,9 @@ impl Op {
                 Kind::File => None,
                 _ => Some((handle, Interest::Writable)),
             },
-            Op::Poll { handle, interest } => Some((handle, interest)),
+            Op::Poll { handle, interest } | Op::Again { handle, interest } => {
+                Some((handle, interest))
+            }
             Op::SendFile { to, .. } => Some((to, Interest::Writable)),
             Op::Nop
             | Op::Socket { .. }
@@ -99,7 +101,7 @@ impl Op {
 
     /// Whether it waits for readiness first and is tried only then.
     pub(crate) const fn is_gated(&self) -> bool {
-        matches!(self, Op::Splice { .. } | Op::SendFile { .. } | Op::Poll { .. })
+        matches!(self, Op::Splice { .. } | Op::SendFile { .. } | Op::Poll { .. } | Op::Again { .. })
     }
 
     /// Whether `outcome` shows that a stream has no more to read, or no more room (the argument is in

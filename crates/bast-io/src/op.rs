@@ -113,6 +113,9 @@ pub enum Op {
     /// Completes with 0 when the handle is ready (the thesis' `threadWaitRead` / `threadWaitWrite`).
     /// Moves no data.
     Poll { handle: HandleRef, interest: Interest },
+    /// As [`Op::Poll`], for a caller that tries again ([`Driver::attempt`](crate::Driver::attempt)) and to whom a false
+    /// alarm costs no more than time: so the driver need not ask the kernel about what it knows.
+    Again { handle: HandleRef, interest: Interest },
 
     // ---- what no kernel does asynchronously ----
     /// Runs `call(data)` on the blocking pool. Completes with what it returns (`-errno` for an
@@ -154,8 +157,10 @@ impl Op {
             Op::Statx { .. } => "stat",
             Op::Splice { .. } => "splice",
             Op::SendFile { .. } => "sendfile",
-            Op::Poll { interest: Interest::Readable, .. } => "wait until readable",
-            Op::Poll { interest: Interest::Writable, .. } => "wait until writable",
+            Op::Poll { interest: Interest::Readable, .. }
+            | Op::Again { interest: Interest::Readable, .. } => "wait until readable",
+            Op::Poll { interest: Interest::Writable, .. }
+            | Op::Again { interest: Interest::Writable, .. } => "wait until writable",
             Op::Call { .. } => "a blocking call",
         }
     }
@@ -182,6 +187,7 @@ impl Op {
             | Op::WriteV { handle, .. }
             | Op::Fsync { handle, .. }
             | Op::Poll { handle, .. }
+            | Op::Again { handle, .. }
             | Op::Splice { from: handle, .. }
             | Op::SendFile { to: handle, .. } => Some(handle.raw()),
             Op::Close { fd } => Some(*fd),

@@ -261,7 +261,7 @@ pub(crate) unsafe fn call(op: &Op, mode: Mode) -> Outcome {
                 let mut at = i64::try_from(offset).unwrap_or(i64::MAX);
                 retry(|| libc::sendfile64(to.raw, file.raw, &raw mut at, len.min(MAX_RW)))
             }
-            Op::Poll { handle, interest } => match mode {
+            Op::Poll { handle, interest } | Op::Again { handle, interest } => match mode {
                 Mode::NoWait => poll_now(handle.raw, interest),
                 Mode::Block => {
                     wait_fd(handle.raw, events(interest), None);

@@ -39,7 +39,21 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["loom"],
     ),
     ("bast-sync", &["bast-rt"], &["loom"]),
-    // rayon: behind a feature, for `compute`.
+    // rayon: behind a feature, for `compute`. The traits of futures-io and futures-core, for `future::io`.
+    (
+        "bast",
+        &[
+            "bast-coro",
+            "bast-io",
+            "bast-rt",
+            "bast-sync",
+            "futures-core",
+            "futures-io",
+            "rayon",
+            "typeid",
+        ],
+        &[],
+    ),
     // Stands on the face, beside it: what hyper asks of a runtime. Of tokio the channels, which know no runtime.
     (
         "bast-hyper",
@@ -56,7 +70,6 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         ],
         &[],
     ),
-    ("bast", &["bast-coro", "bast-io", "bast-rt", "bast-sync", "rayon", "typeid"], &[]),
     // Outside, on the face alone: what joins bast to tokio.
     ("bast-tokio", &["bast", "pin-project-lite", "self_cell", "tokio"], &[]),
 ];

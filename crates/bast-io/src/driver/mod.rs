@@ -209,7 +209,9 @@ impl Driver {
             // SAFETY: the caller's promise.
             Inner::Sim(sim) => unsafe { sim.attempt(op) },
             // SAFETY: the caller's promise.
-            _ => unsafe { blocking::once(op) },
+            Inner::Readiness(readiness) => unsafe { readiness.attempt(op) },
+            // SAFETY: the caller's promise.
+            Inner::Uring(_) => unsafe { blocking::once(op) },
         }
     }
 

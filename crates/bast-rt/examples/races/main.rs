@@ -58,6 +58,7 @@ const OPS: &[(&str, Round)] = &[
     ("Accept", objects::accept),
     ("Connect", objects::connect),
     ("Recv", transfer::recv),
+    ("Recv-polled", transfer::recv_polled),
     ("Send", transfer::send),
     ("RecvMsg", transfer::recv_msg),
     ("SendMsg", transfer::send_msg),

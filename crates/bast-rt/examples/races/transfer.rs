@@ -1,10 +1,11 @@
 //! Rounds that move bytes: what is not reported as moved must still be where it was.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use bast_io::{Handle, Interest};
-use bast_rt::{ops, timeout};
+use bast_rt::{Keep, Watch, block_on, ops, timeout};
 
 use crate::lane::{FILE, Lane, MARKS, Way, byte};
 use crate::race::{PATIENCE, race};
@@ -38,12 +39,42 @@ pub(crate) fn read_v(lane: &mut Lane) -> bool {
     taken(lane, |lane| &mut lane.pipe, |from, buf| ops::read_vectored(from, &mut halves(buf), None))
 }
 
+/// In poll form; half the time the wait is let go of by another fiber than the one that began it.
+pub(crate) fn recv_polled(lane: &mut Lane) -> bool {
+    let watch = Arc::new(Watch::new(Interest::Readable));
+    let (theirs, from) = (Arc::clone(&watch), Arc::clone(&lane.stream.from));
+    let kept = (lane.random.below(2) == 0).then_some(watch);
+    let completed = taken_by(
+        lane,
+        |lane| &mut lane.stream,
+        move |_, buf| {
+            let keep = || -> Keep { Arc::<Handle>::clone(&from) };
+            block_on(poll_fn(|context| {
+                theirs.poll_bytes(context, &from, keep, buf.len(), || ops::try_read(&from, buf))
+            }))
+        },
+    );
+    drop(kept);
+    rest(&mut lane.stream, |from, buf| ops::recv(from, buf, 0, None));
+    completed
+}
+
 fn halves(buf: &mut [u8]) -> [IoSliceMut<'_>; 2] {
     let (first, second) = buf.split_at_mut(3);
     [IoSliceMut::new(first), IoSliceMut::new(second)]
 }
 
 fn taken(lane: &mut Lane, which: Which, take: Take) -> bool {
+    let completed = taken_by(lane, which, take);
+    rest(which(lane), take);
+    completed
+}
+
+fn taken_by(
+    lane: &mut Lane,
+    which: Which,
+    take: impl FnOnce(&Handle, &mut [u8]) -> io::Result<usize> + Send + 'static,
+) -> bool {
     let len = 1 + lane.random.below(8);
     let from = Arc::clone(&which(lane).from);
     let result = race(
@@ -60,7 +91,6 @@ fn taken(lane: &mut Lane, which: Which, take: Take) -> bool {
         assert!(got > 0, "the end, and nobody has closed it");
         which(lane).receive(&buf[..got]);
     }
-    rest(which(lane), take);
     completed
 }
 

@@ -10,15 +10,19 @@
 //!             begin a wait for readiness ──▶ Pending; ready at once: attempt again
 //! ```
 //!
+//! `drained` is a hint (Relaxed): a wrong one costs a wait that ends at once, or a try in vain. After a short read the
+//! next poll so goes straight to the wait, as a fiber's does.
+//!
 //! The system call is made by the poll, into the caller's own buffer, so an idle connection keeps no memory but its
 //! record, and a wait that is given up loses nothing.
 
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use bast_io::{Handle, Interest, Op, Outcome};
+use bast_io::{Handle, Interest, Kind, Op, Outcome};
 
 use super::{Flight, Goal, Keep};
 use crate::tls;
@@ -30,13 +34,15 @@ const VAIN: u32 = 3;
 pub struct Watch {
     interest: Interest,
     flight: OnceLock<Arc<Flight>>,
+    /// The last transfer took all that there was.
+    drained: AtomicBool,
 }
 
 impl Watch {
     /// Nothing is waited for yet.
     #[must_use]
     pub const fn new(interest: Interest) -> Watch {
-        Watch { interest, flight: OnceLock::new() }
+        Watch { interest, flight: OnceLock::new(), drained: AtomicBool::new(false) }
     }
 
     /// Calls `attempt` until it says something else than `WouldBlock`; between two calls the descriptor becomes ready,
@@ -52,23 +58,25 @@ impl Watch {
         mut attempt: impl FnMut() -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
         let waker = context.waker();
-        // What has landed says no more than to try.
-        if let Some(flight) = self.flight.get()
-            && let Some(Poll::Pending) = flight.look(waker)
-        {
-            return Poll::Pending;
+        match self.flight.get().and_then(|flight| flight.look(waker)) {
+            Some(Poll::Pending) => return Poll::Pending,
+            // What has landed says no more than to try.
+            Some(Poll::Ready(_)) => self.drained.store(false, Relaxed),
+            None => {}
         }
         if tls::worker().is_some_and(|worker| !worker.may_go_on()) {
             waker.wake_by_ref();
             return Poll::Pending;
         }
         for _ in 0..VAIN {
-            match attempt() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return Poll::Ready(result),
+            if !self.drained.swap(false, Relaxed) {
+                match attempt() {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    result => return Poll::Ready(result),
+                }
             }
             let flight = self.flight.get_or_init(|| Flight::new(Some(keep())));
-            let op = Op::Poll { handle: handle.as_ref(), interest: self.interest };
+            let op = Op::Again { handle: handle.as_ref(), interest: self.interest };
             match flight.begin(Goal::Done(op), waker) {
                 Poll::Pending => return Poll::Pending,
                 // Given up when a worker ended: there may be another.
@@ -78,6 +86,29 @@ impl Watch {
         }
         waker.wake_by_ref();
         Poll::Pending
+    }
+
+    /// [`poll_io`](Watch::poll_io) for up to `len` bytes. If a stream has moved fewer, the next call does not try
+    /// in vain: it waits for readiness first.
+    ///
+    /// # Errors
+    /// As [`poll_io`](Watch::poll_io).
+    pub fn poll_bytes(
+        &self,
+        context: &mut Context<'_>,
+        handle: &Handle,
+        keep: impl Fn() -> Keep,
+        len: usize,
+        attempt: impl FnMut() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let polled = self.poll_io(context, handle, keep, attempt);
+        if let Poll::Ready(Ok(n)) = polled
+            && (1..len).contains(&n)
+            && handle.as_ref().kind() == Kind::Stream
+        {
+            self.drained.store(true, Relaxed);
+        }
+        polled
     }
 }
 

@@ -131,9 +131,10 @@ fn snapshot() -> Result<Snapshot, Not> {
     let mut known = before.0[0] as usize + SERVICE.load(SeqCst);
     for runtime in &runtimes {
         let pool = runtime.pool.stats();
-        let empty = runtime.posts.iter().all(|post| {
-            post.inbox.is_empty() && post.flights.is_empty() && !post.tasks.has_mail()
-        });
+        let empty = runtime
+            .posts
+            .iter()
+            .all(|post| post.inbox.is_empty() && post.flights.is_empty() && !post.tasks.has_mail());
         if runtime.is_stopping() || !empty || runtime.any_work() || pool.queued > 0 {
             return Err(Not::Needed);
         }

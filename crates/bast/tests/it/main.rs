@@ -5,6 +5,7 @@
 mod canaries;
 mod harness;
 
+mod async_hostile;
 mod async_io;
 mod blocking;
 mod bound;

@@ -98,6 +98,7 @@ impl Readiness {
             let op = &(*record.as_ptr()).op;
             match op {
                 Op::Connect { .. } => self.connect(record),
+                Op::Again { handle, interest } => self.again(record, *handle, *interest),
                 Op::Poll { .. } | Op::Splice { .. } => self.advance(record),
                 Op::SendFile { to, .. } => self.send_file(record, *to),
                 _ => match op.waits_for() {
@@ -110,6 +111,15 @@ impl Readiness {
                 },
             }
         }
+    }
+
+    /// # Safety
+    /// As [`Driver::attempt`](crate::Driver::attempt).
+    pub(crate) unsafe fn attempt(&mut self, op: &Op) -> Outcome {
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { sys::call(op, Mode::NoWait) };
+        self.attempted(op, outcome);
+        outcome
     }
 
     /// # Safety

@@ -53,6 +53,41 @@ impl Readiness {
         unsafe { self.enqueue(record, handle, interest) }
     }
 
+    /// Notes what an operation that was done here and now tells of the next.
+    pub(super) fn attempted(&mut self, op: &Op, outcome: Outcome) {
+        if let Some((handle, interest)) = op.waits_for()
+            && op.is_plain()
+            && handle.id != 0
+        {
+            let entry = self.table.of(handle);
+            if outcome.is_errno(libc::EAGAIN) {
+                entry.side(interest).state = State::NotReady;
+            } else {
+                note(entry, interest, op, outcome);
+            }
+        }
+    }
+
+    /// Queues somebody who has been told `EAGAIN`; asks the kernel unless it was here that he was.
+    ///
+    /// # Safety
+    /// As [`Readiness::start`].
+    pub(super) unsafe fn again(
+        &mut self,
+        record: NonNull<Record>,
+        handle: HandleRef,
+        interest: Interest,
+    ) -> Option<Outcome> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if handle.id != 0 && self.table.of(handle).side(interest).state == State::NotReady {
+                self.enqueue(record, handle, interest)
+            } else {
+                self.advance(record)
+            }
+        }
+    }
+
     /// Begins a handshake.
     ///
     /// # Safety
@@ -115,7 +150,7 @@ impl Readiness {
         }
         // SAFETY: the caller's promise.
         unsafe {
-            if matches!(op, Op::Poll { .. }) {
+            if matches!(op, Op::Poll { .. } | Op::Again { .. }) {
                 return Some(Outcome(0));
             }
             if tried.is_none() {
@@ -274,16 +309,17 @@ impl Readiness {
                 next = if Some(record) == last { None } else { (*record.as_ptr()).next };
                 let op = &(*record.as_ptr()).op;
                 if op.is_gated() {
-                    // (Sending a file asks by trying.)
+                    // (Sending a file asks by trying, and so does who tries again.)
                     let gate = match op {
                         Op::SendFile { .. } => Outcome(0),
+                        Op::Again { .. } if !exhausted => Outcome(0),
                         _ => sys::poll_now(fd, interest),
                     };
                     if gate.is_errno(libc::EAGAIN) {
                         continue;
                     }
                     self.unqueue(record);
-                    let poll = matches!(op, Op::Poll { .. });
+                    let poll = matches!(op, Op::Poll { .. } | Op::Again { .. });
                     let outcome = if poll { Some(gate) } else { self.advance(record) };
                     if let Some(outcome) = outcome {
                         done.push(record, outcome);

@@ -22,8 +22,13 @@ pub(super) fn turn(world: &World, op: &Op) -> Try<Option<(Serial, Side)>> {
         }
         Op::Write { handle, .. } | Op::WriteV { handle, .. } => (handle, Side::Out),
         Op::SendFile { to, .. } => (to, Side::Out),
-        Op::Poll { handle, interest: Interest::Readable } => (handle, Side::In),
-        Op::Poll { handle, interest: Interest::Writable } => (handle, Side::Out),
+        Op::Poll { handle, interest } | Op::Again { handle, interest } => {
+            let side = match interest {
+                Interest::Readable => Side::In,
+                Interest::Writable => Side::Out,
+            };
+            (handle, side)
+        }
         Op::Nop
         | Op::Socket { .. }
         | Op::Bind { .. }
@@ -90,10 +95,12 @@ pub(super) unsafe fn attempt(
                 }
                 Ok(n)
             }
-            Op::Poll { interest: Interest::Readable, .. } => {
+            Op::Poll { interest: Interest::Readable, .. }
+            | Op::Again { interest: Interest::Readable, .. } => {
                 world.is_ready(serial, Side::In).map(|()| 0)
             }
-            Op::Poll { interest: Interest::Writable, .. } => {
+            Op::Poll { interest: Interest::Writable, .. }
+            | Op::Again { interest: Interest::Writable, .. } => {
                 world.is_ready(serial, Side::Out).map(|()| 0)
             }
             Op::Nop

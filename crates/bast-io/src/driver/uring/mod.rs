@@ -136,7 +136,7 @@ impl Uring {
             (*record.as_ptr()).stage = 0;
             let op = &(*record.as_ptr()).op;
             match op {
-                Op::Connect { .. } | Op::Poll { .. } => self.enlist(record),
+                Op::Connect { .. } | Op::Poll { .. } | Op::Again { .. } => self.enlist(record),
                 Op::SendFile { to, .. } => {
                     self.notes.of(*to).nonblocking = true;
                     self.send_file(record)

@@ -141,7 +141,9 @@ pub(super) unsafe fn entry(ring: &Ring, op: &Op) -> Option<squeue::Entry> {
             let entry = entry.flags(libc::SPLICE_F_NONBLOCK).build();
             (opcode::Splice::CODE, entry)
         }
-        Op::Poll { handle, interest } => (opcode::PollAdd::CODE, poll(handle.raw, interest)),
+        Op::Poll { handle, interest } | Op::Again { handle, interest } => {
+            (opcode::PollAdd::CODE, poll(handle.raw, interest))
+        }
         // Pipes are non-blocking, so that the kernel would not wait for them: they are polled for.
         Op::Read { .. } | Op::Write { .. } | Op::ReadV { .. } | Op::WriteV { .. } => return None,
         Op::Nop

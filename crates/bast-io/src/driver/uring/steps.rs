@@ -219,7 +219,7 @@ impl Uring {
     /// What a ring operation's result means, and what it tells about the next.
     pub(super) fn result(&mut self, op: &Op, result: i32, flags: u32) -> Outcome {
         match *op {
-            Op::Poll { .. } if result >= 0 => return Outcome(0),
+            Op::Poll { .. } | Op::Again { .. } if result >= 0 => return Outcome(0),
             Op::Open { flags, .. } if result >= 0 => sqe::opened(result, flags),
             Op::Recv { handle, .. } | Op::RecvMsg { handle, .. } | Op::Accept { handle, .. } => {
                 self.notes.of(handle).received(handle.kind, cqueue::sock_nonempty(flags));

@@ -117,6 +117,17 @@ impl<S: Source> Async<S> {
     }
 }
 
+fn poll_bytes<S: Source>(
+    watch: &Watch,
+    source: &S,
+    context: &mut Context<'_>,
+    len: usize,
+    mut attempt: impl FnMut(&Handle) -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    let handle = source.handle();
+    watch.poll_bytes(context, handle, || source.keep(), len, || attempt(handle))
+}
+
 fn poll_with<S: Source, T>(
     watch: &Watch,
     source: &S,

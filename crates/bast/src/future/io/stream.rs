@@ -11,7 +11,7 @@ use bast_io::Half;
 use bast_rt::{JoinHandle, ops, spawn};
 use futures_io::{AsyncRead, AsyncWrite};
 
-use super::{Async, Reads, Writes};
+use super::{Async, Reads, Writes, poll_bytes};
 use crate::net::{TcpStream, ToSocketAddrs};
 use crate::os::unix::net::UnixStream;
 
@@ -26,7 +26,9 @@ impl<S: Reads> AsyncRead for &Async<S> {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        self.poll_read_with(context, |handle| ops::try_read(handle, buf))
+        poll_bytes(&self.readable, &self.source, context, buf.len(), |handle| {
+            ops::try_read(handle, buf)
+        })
     }
 
     fn poll_read_vectored(
@@ -34,10 +36,13 @@ impl<S: Reads> AsyncRead for &Async<S> {
         context: &mut Context<'_>,
         bufs: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
-        if bufs.iter().all(|buf| buf.is_empty()) {
+        let len = bufs.iter().map(|buf| buf.len()).sum();
+        if len == 0 {
             return Poll::Ready(Ok(0));
         }
-        self.poll_read_with(context, |handle| ops::try_read_vectored(handle, bufs))
+        poll_bytes(&self.readable, &self.source, context, len, |handle| {
+            ops::try_read_vectored(handle, bufs)
+        })
     }
 }
 
@@ -62,7 +67,9 @@ impl<S: Writes> AsyncWrite for &Async<S> {
         context: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(context, |handle| ops::try_write(handle, buf))
+        poll_bytes(&self.writable, &self.source, context, buf.len(), |handle| {
+            ops::try_write(handle, buf)
+        })
     }
 
     fn poll_write_vectored(
@@ -70,7 +77,10 @@ impl<S: Writes> AsyncWrite for &Async<S> {
         context: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(context, |handle| ops::try_write_vectored(handle, bufs))
+        let len = bufs.iter().map(|buf| buf.len()).sum();
+        poll_bytes(&self.writable, &self.source, context, len, |handle| {
+            ops::try_write_vectored(handle, bufs)
+        })
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
