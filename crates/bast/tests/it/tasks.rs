@@ -13,11 +13,17 @@ use std::time::Duration;
 use bast::future::Wait;
 use bast::{Cancelled, Runtime, task};
 
-use crate::harness::message;
 use crate::harness::on_bast::run;
+use crate::harness::{message, simulated};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
+}
+
+/// The simulator has one worker.
+fn runtime(workers: usize) -> Runtime {
+    let workers = if simulated() { 1 } else { workers };
+    Runtime::builder().workers(workers).build().unwrap()
 }
 
 /// Notes its drop.
@@ -105,7 +111,7 @@ fn cancelling_drops_the_future() {
 fn a_runtime_drops_the_futures_that_are_pending() {
     for workers in [1, 2, 8] {
         let drops = Arc::new(AtomicUsize::new(0));
-        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        let runtime = runtime(workers);
         let handles: Vec<_> = (0..100).map(|_| runtime.spawn_task(never(&drops))).collect();
         let theirs = Arc::clone(&drops);
         runtime.run(move || {
@@ -165,7 +171,7 @@ fn a_task_that_wakes_itself_lets_others_go_on() {
 #[test]
 fn wakers_are_called_late_and_from_anywhere() {
     let kept = Arc::new(Mutex::new(Vec::new()));
-    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let runtime = runtime(2);
     let keep = Arc::clone(&kept);
     let task = runtime.spawn_task(poll_fn(move |context| {
         let mut kept = keep.lock().unwrap();
@@ -255,7 +261,7 @@ fn a_runtime_ends_whatever_the_futures_do_about_it() {
             bast::sleep(ms(1));
         }
     }
-    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let runtime = runtime(2);
     let angry = Angry("at the end");
     let angry = runtime.spawn_task(async move {
         let _angry = angry;
