@@ -1,19 +1,29 @@
 //! Stackless tasks: with fibers, with plain threads, and everything that can go wrong with one.
 
-use std::future::poll_fn;
+use std::cell::Cell;
+use std::future::{Future, pending, poll_fn};
+use std::panic::resume_unwind;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bast::future::Wait;
 use bast::{Cancelled, Runtime, task};
 
 use crate::harness::on_bast::run;
+use crate::harness::{message, simulated};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
+}
+
+/// The simulator has one worker.
+fn runtime(workers: usize) -> Runtime {
+    let workers = if simulated() { 1 } else { workers };
+    Runtime::builder().workers(workers).build().unwrap()
 }
 
 /// Notes its drop.
@@ -29,7 +39,7 @@ fn never(drops: &Arc<AtomicUsize>) -> impl Future<Output = ()> + Send + use<> {
     let dropped = Dropped(Arc::clone(drops));
     async move {
         let _dropped = dropped;
-        std::future::pending::<()>().await;
+        pending::<()>().await;
     }
 }
 
@@ -101,7 +111,7 @@ fn cancelling_drops_the_future() {
 fn a_runtime_drops_the_futures_that_are_pending() {
     for workers in [1, 2, 8] {
         let drops = Arc::new(AtomicUsize::new(0));
-        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        let runtime = runtime(workers);
         let handles: Vec<_> = (0..100).map(|_| runtime.spawn_task(never(&drops))).collect();
         let theirs = Arc::clone(&drops);
         runtime.run(move || {
@@ -128,7 +138,7 @@ fn a_call_that_would_block_panics() {
             task::spawn(async { bast::yield_now() }),
             task::spawn(async { bast::park() }),
             task::spawn(async { bast::blocking(|| ()) }),
-            task::spawn(async { bast::block_on(std::future::pending()) }),
+            task::spawn(async { bast::block_on(pending()) }),
             task::spawn(async { bast::spawn(|| bast::sleep(ms(50))).join().unwrap() }),
             task::spawn(async move { *theirs.lock().unwrap() = 2 }),
         ];
@@ -161,7 +171,7 @@ fn a_task_that_wakes_itself_lets_others_go_on() {
 #[test]
 fn wakers_are_called_late_and_from_anywhere() {
     let kept = Arc::new(Mutex::new(Vec::new()));
-    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let runtime = runtime(2);
     let keep = Arc::clone(&kept);
     let task = runtime.spawn_task(poll_fn(move |context| {
         let mut kept = keep.lock().unwrap();
@@ -182,4 +192,233 @@ fn wakers_are_called_late_and_from_anywhere() {
         waker.wake_by_ref();
         waker.wake();
     }
+}
+
+/// Panics in its destructor, without a message.
+struct Angry(&'static str);
+
+impl Drop for Angry {
+    fn drop(&mut self) {
+        resume_unwind(Box::new(self.0));
+    }
+}
+
+fn said<T>(result: std::thread::Result<T>) -> String {
+    result.map(drop).map_err(|payload| message(&*payload).to_owned()).unwrap_err()
+}
+
+#[test]
+fn a_panic_in_a_destructor_is_the_handle_s() {
+    run(|| {
+        let angry = |what| {
+            let angry = Angry(what);
+            async move {
+                let _angry = angry;
+                pending::<()>().await;
+            }
+        };
+        // Cancelled before its first poll, and after.
+        for polled in [false, true] {
+            let task = task::spawn(angry("in drop"));
+            if polled {
+                bast::sleep(ms(1));
+            }
+            task.cancel();
+            assert_eq!(said(task.join()), "in drop");
+        }
+        // The first panic counts.
+        let task = task::spawn(poll_fn({
+            let angry = Angry("in drop");
+            move |_| -> Poll<()> {
+                let _ = &angry;
+                resume_unwind(Box::new("in a poll"))
+            }
+        }));
+        assert_eq!(said(task.join()), "in a poll");
+        // Ready, but it cannot be dropped.
+        let task = task::spawn(poll_fn({
+            let angry = Angry("in drop");
+            move |_| {
+                let _ = &angry;
+                Poll::Ready(())
+            }
+        }));
+        assert_eq!(said(task.join()), "in drop");
+        // Nobody wants what cannot be dropped.
+        drop(task::spawn(async { Angry("a result") }));
+        let detached = task::spawn(async { Angry("a result") });
+        bast::sleep(ms(1));
+        drop(detached);
+        assert_eq!(task::spawn(async { 7 }).join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_runtime_ends_whatever_the_futures_do_about_it() {
+    struct Waits;
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            bast::sleep(ms(1));
+        }
+    }
+    let runtime = runtime(2);
+    let angry = Angry("at the end");
+    let angry = runtime.spawn_task(async move {
+        let _angry = angry;
+        pending::<()>().await;
+    });
+    let waits = runtime.spawn_task(async {
+        let _waits = Waits;
+        pending::<()>().await;
+    });
+    let spins = runtime.spawn_task(async {
+        loop {
+            task::yield_now().await;
+        }
+    });
+    std::thread::sleep(ms(5));
+    drop(runtime);
+    assert_eq!(said(angry.join()), "at the end");
+    assert!(said(waits.join()).contains("(bast::spawn)"));
+    let _: Cancelled = *spins.join().map(|()| ()).unwrap_err().downcast().unwrap();
+}
+
+#[test]
+fn a_task_whose_waker_is_lost_stays_until_it_is_cancelled() {
+    run(|| {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let task = task::spawn(never(&drops));
+        let waited = bast::timeout(ms(5), || poll_fn(|_| Poll::<()>::Pending).wait());
+        assert!(waited.is_err() && !task.is_finished() && drops.load(SeqCst) == 0);
+        task.cancel();
+        task.cancel();
+        assert!(task.join().unwrap_err().is::<Cancelled>());
+        assert_eq!(drops.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn cancelling_one_who_waits_leaves_the_other() {
+    run(|| {
+        // A fiber waits for a task. The fiber is cancelled: the task goes on.
+        let done = Arc::new(AtomicUsize::new(0));
+        let (send, receive) = bast::sync::mpsc::channel();
+        let theirs = Arc::clone(&done);
+        let gate = bast::spawn(move || receive.recv().unwrap());
+        let task = task::spawn(async move {
+            gate.await.unwrap();
+            theirs.fetch_add(1, SeqCst);
+        });
+        let fiber = bast::spawn(move || task.join().unwrap());
+        bast::sleep(ms(1));
+        fiber.cancel();
+        assert!(fiber.join().unwrap_err().is::<Cancelled>());
+        send.send(()).unwrap();
+        while done.load(SeqCst) == 0 {
+            bast::yield_now();
+        }
+        // The task is cancelled: the fiber hears of it.
+        let task = Arc::new(task::spawn(pending::<()>()));
+        let theirs = Arc::clone(&task);
+        let fiber = bast::spawn(move || {
+            bast::sleep(ms(1));
+            theirs.cancel();
+        });
+        fiber.join().unwrap();
+        let task = Arc::into_inner(task).unwrap();
+        assert!(bast::spawn(|| task.join()).join().unwrap().unwrap_err().is::<Cancelled>());
+        // A task waits for a fiber, likewise both ways.
+        let sleeper = bast::spawn(|| bast::sleep(Duration::from_secs(1000)));
+        let id = sleeper.fiber();
+        let task = task::spawn(sleeper);
+        bast::sleep(ms(1));
+        id.cancel();
+        assert!(task.join().unwrap().unwrap_err().is::<Cancelled>());
+        let (send, receive) = bast::sync::mpsc::channel();
+        let task = task::spawn(bast::spawn(move || receive.recv().unwrap()));
+        bast::sleep(ms(1));
+        task.cancel();
+        assert!(task.join().unwrap_err().is::<Cancelled>());
+        // The fiber has been detached, and still listens.
+        send.send(7).unwrap();
+    });
+}
+
+#[test]
+fn a_waker_that_panics_ends_nothing_else() {
+    struct Loud;
+    impl Wake for Loud {
+        fn wake(self: Arc<Loud>) {
+            panic!("a waker, on purpose");
+        }
+    }
+    run(|| {
+        let fiber = bast::spawn(|| bast::sleep(ms(1)));
+        let mut task = task::spawn(fiber);
+        let waker = Waker::from(Arc::new(Loud));
+        assert!(Pin::new(&mut task).poll(&mut Context::from_waker(&waker)).is_pending());
+        while !task.is_finished() {
+            bast::yield_now();
+        }
+        task.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn what_need_not_wait_goes_through_in_a_task() {
+    run(|| {
+        task::spawn(async {
+            assert_eq!(bast::block_on(async { 7 }), 7);
+            let (send, receive) = bast::sync::mpsc::channel();
+            send.send(1).unwrap();
+            assert_eq!(receive.recv(), Ok(1));
+            let mut fiber = bast::spawn(|| 2);
+            (&mut fiber).await.unwrap();
+            assert!(fiber.is_finished());
+            assert_eq!(bast::timeout(ms(1000), || 3), Ok(3));
+        })
+        .join()
+        .unwrap();
+    });
+}
+
+#[test]
+fn what_borrows_the_caller_s_frame_does_not_begin_in_a_task() {
+    let calls: [fn(); 4] = [
+        || bast::scope(|s| drop(s.spawn(bast::park))),
+        || drop(bast::par_map(0..2, 2, |n| n)),
+        || {
+            drop(bast::group(|g| {
+                drop(g.spawn(|| Ok(())));
+                Ok::<_, Cancelled>(())
+            }))
+        },
+        || Runtime::builder().workers(1).build().unwrap().run(|| ()),
+    ];
+    run(move || {
+        for call in calls {
+            let said = said(task::spawn(async move { call() }).join());
+            assert!(said.contains("(bast::spawn)"), "{said}");
+        }
+    });
+}
+
+bast::fiber_local! {
+    static STEPS: Cell<u32> = const { Cell::new(0) };
+    inherit static NAME: &'static str = "nobody";
+}
+
+#[test]
+fn a_task_has_no_fiber_locals() {
+    run(|| {
+        STEPS.set(5);
+        NAME.with(|_| ());
+        let task = task::spawn(async {
+            assert!(STEPS.try_with(|_| ()).unwrap_err().to_string().contains("a task has no"));
+            assert_eq!(bast::spawn(|| NAME.with(|name| *name)).await.unwrap(), "nobody");
+            STEPS.get()
+        });
+        assert!(said(task.join()).contains("a task has no fiber-local"));
+        assert_eq!(STEPS.get(), 5);
+    });
 }
