@@ -10,7 +10,12 @@ use bast_sync::promise::{Promise, PromiseError, Resolver, pause, start};
 
 use crate::support::{OnDrop, message, on_many, on_one, settle, tests};
 
-const FOREVER: Duration = Duration::from_secs(1000);
+/// Not by sleeping: the simulator's clock would go there at once.
+fn forever() {
+    loop {
+        park();
+    }
+}
 
 #[derive(Debug, PartialEq, Eq)]
 struct Oops(u32);
@@ -259,7 +264,7 @@ tests! {
             let guard = OnDrop(move || seen.store(true, SeqCst));
             let promise = start(move || {
                 let _guard = guard;
-                sleep(FOREVER);
+                forever();
             })
             .map(|()| 1)
             .finally(move || { l.add("finally"); Promise::ready(()) });
@@ -293,13 +298,13 @@ tests! {
             assert_eq!(promise.wait().unwrap(), 5);
 
             // All of several, and what a callback has returned.
-            let inner = start(|| sleep(FOREVER));
+            let inner = start(forever);
             let outer = Promise::ready(()).and_then(move |()| inner);
-            let all = Promise::all([outer, pause().and_then(|()| start(|| sleep(FOREVER)))]);
+            let all = Promise::all([outer, pause().and_then(|()| start(forever))]);
             sleep(Duration::from_millis(2));
             all.cancel();
             assert!(all.wait().unwrap_err().is_cancelled());
-            let (one, two) = (start(|| sleep(FOREVER)), start(|| sleep(FOREVER)));
+            let (one, two) = (start(forever), start(forever));
             let pair = Promise::both(one, two);
             pair.cancel();
             assert!(pair.wait().unwrap_err().is_cancelled());
@@ -316,7 +321,7 @@ tests! {
                 while !g.load(SeqCst) {
                     yield_now();
                 }
-                start(|| sleep(FOREVER))
+                start(forever)
             }));
             let resolving = spawn(move || resolver.resolve(()));
             settle();
@@ -352,7 +357,7 @@ tests! {
             let panics = start(|| panic!("its fiber, on purpose")).map(|()| ());
             assert!(panics.wait().unwrap_err().is_panic());
             assert_eq!(Promise::from(spawn(|| 3)).wait().unwrap(), 3);
-            let handle = spawn(|| sleep(FOREVER));
+            let handle = spawn(forever);
             let promise = Promise::from(handle);
             sleep(Duration::from_millis(1));
             promise.cancel();
@@ -373,7 +378,7 @@ tests! {
         });
         // A fiber that never ran, as its runtime ended.
         let runtime = bast_rt::Runtime::builder().workers(1).build().unwrap();
-        let promise = runtime.spawn(|| start(|| sleep(FOREVER))).join().unwrap();
+        let promise = runtime.spawn(|| start(forever)).join().unwrap();
         drop(runtime);
         assert!(promise.wait().unwrap_err().is_cancelled());
     }
