@@ -347,7 +347,7 @@ fn a_handle_that_cancels_when_it_is_dropped() {
         let handle = bast::spawn(|| 2).cancel_on_drop();
         assert_eq!(handle.join().unwrap(), 2);
         assert_eq!(bast::spawn(|| 3).cancel_on_drop().wait().unwrap(), 3);
-        let kept = bast::spawn(|| bast::yield_now()).cancel_on_drop().into_inner();
+        let kept = bast::spawn(bast::yield_now).cancel_on_drop().into_inner();
         kept.join().unwrap();
     });
 }
