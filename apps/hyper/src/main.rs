@@ -27,6 +27,10 @@ struct Cli {
     /// Where to listen; port 0 takes a free one, which is printed.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+
+    /// No HTTP/1.
+    #[arg(long)]
+    http2_only: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -57,17 +61,18 @@ fn run(cli: &Cli) -> io::Result<()> {
     // Before the address is told: whoever reads it may press Ctrl-C at once.
     let ctrl_c = bast::signal::CtrlC::new()?;
     println!("hyper: http://{}/", listener.local_addr()?);
-    let accepting = bast::spawn(move || accept_all(&listener));
+    let mut http = auto::Builder::new(BastExecutor::new());
+    http.http1().timer(BastTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    http.http2().timer(BastTimer::new());
+    let http = if cli.http2_only { http.http2_only() } else { http };
+    let accepting = bast::spawn(move || accept_all(&listener, &http));
     ctrl_c.wait()?;
     accepting.cancel();
     println!("hyper: stopped");
     Ok(())
 }
 
-fn accept_all(listener: &TcpListener) {
-    let mut http = auto::Builder::new(BastExecutor::new());
-    http.http1().timer(BastTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    http.http2().timer(BastTimer::new());
+fn accept_all(listener: &TcpListener, http: &auto::Builder<BastExecutor>) {
     loop {
         // `accept` itself waits a little when there are no descriptors.
         let Ok((stream, _)) = listener.accept() else { continue };
