@@ -14,10 +14,10 @@ use bast::net::TcpListener;
 use bast_hyper::{BastExecutor, BastTimer, Io};
 use bytes::Bytes;
 use clap::Parser;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::server::conn::auto;
 
 /// Plain hyper on bast.
@@ -44,6 +44,9 @@ Ctrl-C ends it at once.";
 
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// More than this nobody may send.
+const LONGEST_BODY: usize = 64 * 1024;
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -87,6 +90,13 @@ fn accept_all(listener: &TcpListener, http: &auto::Builder<BastExecutor>) {
     }
 }
 
-async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    Ok(Response::new(Full::new(Bytes::from_static(b"Hello from a task.\n"))))
+/// Reads what it is sent, up to a limit, before it answers: so that a client learns what is wrong with it.
+async fn hello(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (status, text) = match Limited::new(request.into_body(), LONGEST_BODY).collect().await {
+        Ok(_) => (StatusCode::OK, "Hello from a task.\n"),
+        Err(_) => (StatusCode::BAD_REQUEST, "The body is too long, or broken.\n"),
+    };
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    Ok(response)
 }
