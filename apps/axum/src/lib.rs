@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -15,12 +15,17 @@ use serde::Serialize;
 /// All routes.
 pub fn app() -> Router {
     Router::new()
-        .route("/", get(async || "Hello from a task.\n"))
+        .route("/", get(hello).post(hello))
         .route("/sum/{a}/{b}", get(sum))
         .route("/peer", get(peer))
         .route("/echo", post(echo))
         .route("/ticks/{count}", get(ticks))
         .route("/files/{name}", get(file))
+}
+
+/// Reads what it is sent, up to axum's limit, before it answers.
+async fn hello(_: Bytes) -> &'static str {
+    "Hello from a task.\n"
 }
 
 #[derive(Serialize)]

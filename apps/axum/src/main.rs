@@ -26,6 +26,10 @@ struct Cli {
     /// Connections at once; further ones wait in the kernel's queue.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
+
+    /// No HTTP/1.
+    #[arg(long)]
+    http2_only: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -59,7 +63,9 @@ fn run(cli: &Cli) -> io::Result<()> {
     let ctrl_c = CtrlC::new()?;
     println!("axum: http://{}/", listener.local_addr()?);
     let pressed = bast::spawn(move || ctrl_c.wait());
-    bast_hyper::serve(listener, bast_axum_app::app())
+    let serve = bast_hyper::serve(listener, bast_axum_app::app());
+    let serve = if cli.http2_only { serve.http2_only() } else { serve };
+    serve
         .max_connections(cli.max_connections as usize)
         .with_graceful_shutdown(async move { drop(pressed.await) })
         .grace(GRACE)

@@ -70,7 +70,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts it on a free port, which it tells: `pong: http://127.0.0.1:4711/ on ...`.
-    pub(super) fn start(cmd: &Cmd) -> Result<Server, String> {
+    pub(crate) fn start(cmd: &Cmd) -> Result<Server, String> {
         let program = Program::start(cmd)?;
         let mut said = String::new();
         for _ in 0..2 {
@@ -96,7 +96,7 @@ impl Server {
     }
 
     /// One of those that take `--listen`, and what they run on from the environment.
-    pub(crate) fn listening(programs: &Path, name: &str, driver: &str) -> Result<Server, String> {
+    pub(super) fn listening(programs: &Path, name: &str, driver: &str) -> Result<Server, String> {
         let cmd = Cmd::new(programs.join(name)).args("--listen 127.0.0.1:0");
         Server::start(&cmd.env("BAST_WORKERS", 2).env("BAST_DRIVER", driver))
     }

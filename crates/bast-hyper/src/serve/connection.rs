@@ -74,7 +74,7 @@ where
     let Shared { service, settings, mut level } = shared;
     let Some((io, speaks_http2)) = first_bytes(io, &settings, &mut level).await else { return };
     let service = Checked { service: TowerToHyperService::new(service), peer };
-    if speaks_http2 {
+    if speaks_http2 || settings.http2_only {
         let connection = settings.http2.serve_connection(io, service);
         drive(connection, http2::Connection::graceful_shutdown, level).await;
     } else {

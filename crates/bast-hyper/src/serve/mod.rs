@@ -80,7 +80,7 @@ pub fn serve<S>(listener: TcpListener, service: S) -> Serve<S> {
         listener,
         service,
         signal: pending(),
-        settings: Settings { http1, http2, head_timeout: HEAD_TIMEOUT },
+        settings: Settings { http1, http2, http2_only: false, head_timeout: HEAD_TIMEOUT },
         max_connections: None,
         grace: None,
     }
@@ -102,6 +102,7 @@ pub struct Serve<S, F = Pending<()>> {
 struct Settings {
     http1: http1::Builder,
     http2: http2::Builder<BastExecutor>,
+    http2_only: bool,
     head_timeout: Duration,
 }
 
@@ -140,6 +141,12 @@ impl<S, F> Serve<S, F> {
     pub fn head_timeout(mut self, timeout: Duration) -> Self {
         self.settings.head_timeout = timeout;
         self.settings.http1.header_read_timeout(timeout);
+        self
+    }
+
+    /// HTTP/2 and nothing else: who says anything else is not told, in HTTP/1, what is wrong with it.
+    pub fn http2_only(mut self) -> Self {
+        self.settings.http2_only = true;
         self
     }
 
@@ -214,13 +221,14 @@ where
         return Ok(());
     };
     let mut limit = BastTimer::new().sleep(grace);
-    poll_fn(|cx| match all.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => limit.as_mut().poll(cx),
-    })
-    .await;
-    let _ = level.send(Level::Leave);
-    all.await;
+    let late = poll_fn(|cx| match all.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(false),
+        Poll::Pending => limit.as_mut().poll(cx).map(|()| true),
+    });
+    if late.await {
+        let _ = level.send(Level::Leave);
+        all.await;
+    }
     Ok(())
 }
 

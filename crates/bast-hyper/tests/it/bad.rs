@@ -169,7 +169,7 @@ fn a_thousand_idle_connections_do_not_hold_up_a_graceful_shutdown() {
     let server = on_a_runtime(move |listener| {
         let signal = bast::spawn(move || receiver.recv());
         let serve = serve(listener, app).with_graceful_shutdown(async { drop(signal.await) });
-        ended.send(serve.wait()).unwrap();
+        ended.send(serve.grace(PATIENCE).wait()).unwrap();
     });
     let mut idle: Vec<_> = (0..1000).map(|_| connect(server.addr)).collect();
     idle.iter_mut().for_each(|stream| assert!(ask(stream, "/").ends_with("Hello.")));

@@ -3,5 +3,6 @@
 mod bad;
 mod ecosystem;
 mod http1;
+mod http2;
 mod servers;
 mod service;

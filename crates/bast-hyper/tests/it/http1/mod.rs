@@ -1,18 +1,18 @@
 //! HTTP/1.1 as it stands in the RFCs, on the wire: raw bytes to a server and what must come back.
 //!
 //! ```text
-//!   cases.rs ──▶ script.rs ──▶ hyper on tokio         tells a fault of hyper's ...
-//!                        ├───▶ hyper on bast          ... from one of ours: both must do the same
-//!                        └───▶ axum by `serve`        what users get
+//!   cases.rs, bodies.rs ──▶ script.rs ──▶ hyper on tokio         tells a fault of hyper's ...
+//!                                   ├───▶ hyper on bast          ... from one of ours: both must do the same
+//!                                   └───▶ axum by `serve`        what users get
 //! ```
 
+mod bodies;
 mod cases;
 mod script;
 
 use std::net::SocketAddr;
 
 use crate::servers::{self, Kind};
-use cases::CASES;
 
 #[test]
 fn hyper_on_tokio() {
@@ -31,9 +31,9 @@ fn axum_on_bast() {
 
 fn all(kind: Kind) {
     let server = servers::start(kind);
-    let faults: Vec<String> =
-        CASES.iter().filter_map(|case| fault(kind, server.addr, case)).collect();
-    assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), CASES.len(), faults.join("\n"));
+    let cases = || cases::CASES.iter().chain(bodies::CASES);
+    let faults: Vec<String> = cases().filter_map(|case| fault(kind, server.addr, case)).collect();
+    assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), cases().count(), faults.join("\n"));
 }
 
 fn fault(kind: Kind, addr: SocketAddr, case: &cases::Case) -> Option<String> {
