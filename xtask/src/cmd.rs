@@ -111,7 +111,7 @@ impl Cmd {
         });
         let status = wait(&mut child, self.limit).map_err(|e| format!("`{self}` {e}"))?;
         let text = receiver
-            .recv_timeout(Duration::from_secs(10))
+            .recv_timeout(Duration::from_secs(60))
             .map_err(|_| format!("`{self}` has ended, but something still holds its output"))?;
         reader.join().map_err(|_| "the reader panicked")?;
         if status.success() { Ok(text) } else { Err(format!("`{self}` ended with {status}")) }
@@ -136,7 +136,7 @@ impl Cmd {
         });
         let status = wait(&mut child, self.limit).map_err(|e| format!("`{self}` {e}"))?;
         let text = receiver
-            .recv_timeout(Duration::from_secs(10))
+            .recv_timeout(Duration::from_secs(60))
             .map_err(|_| format!("`{self}` has ended, but something still holds its errors"))?;
         if status.success() {
             return Err(format!("`{self}` did not fail: the fault was not noticed"));

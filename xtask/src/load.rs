@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cmd::Cmd;
 
 /// So long a healthy server on a busy machine never is silent.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Connects, with a bound on every later wait.
 pub(crate) fn connect(addr: SocketAddr) -> Result<TcpStream, String> {

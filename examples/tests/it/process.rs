@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
 
 /// Longer than anything here takes on a loaded machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A server under test. It is killed when it is dropped.
 pub(crate) struct Server {
@@ -156,4 +156,28 @@ pub(crate) fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
         }
     });
     receiver
+}
+
+/// Waits until what was written to a server has been read by it, as the kernel's table of sockets says, and a little longer.
+pub(crate) fn until_read(stream: &TcpStream) {
+    let hex = |addr: SocketAddr| match addr {
+        SocketAddr::V4(addr) => {
+            format!("{:08X}:{:04X}", u32::from_ne_bytes(addr.ip().octets()), addr.port())
+        }
+        SocketAddr::V6(_) => unreachable!("a server of these tests"),
+    };
+    let (ours, theirs) = (hex(stream.local_addr().unwrap()), hex(stream.peer_addr().unwrap()));
+    // Local address, remote address, state, and what is to be sent and to be read.
+    let queued = |from: &str, to: &str| {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let mut rows = table.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
+        let row = rows.find(|row| row[1] == from && row[2] == to);
+        row.is_none_or(|row| row[4] != "00000000:00000000")
+    };
+    let start = Instant::now();
+    while queued(&ours, &theirs) || queued(&theirs, &ours) {
+        assert!(start.elapsed() < PATIENCE, "the server does not read");
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(Duration::from_millis(300));
 }

@@ -264,23 +264,23 @@ fn a_thousand_connections() {
 #[test]
 fn silence_ends_a_connection_and_a_trickle_does_not() {
     for driver in DRIVERS {
-        let rig = Rig::new(driver, &["--idle-timeout", "1.5"]);
+        let rig = Rig::new(driver, &["--idle-timeout", "4"]);
+        let start = Instant::now();
         let (mut silent, mut silent_server) = rig.connect();
         let (mut trickle, mut trickle_server) = rig.connect();
-        let start = Instant::now();
         let trickling = thread::spawn(move || {
             // A client that takes its time, in one direction only.
-            for n in 0..12 {
+            for n in 0..10 {
                 trickle.write_all(&[n]).unwrap();
                 let mut byte = [0];
                 trickle_server.read_exact(&mut byte).unwrap();
-                thread::sleep(Duration::from_millis(250));
+                thread::sleep(Duration::from_millis(500));
             }
         });
         // Not `read`: a signal to another test of this process may interrupt it.
         assert_eq!(silent.read_to_end(&mut Vec::new()).unwrap(), 0);
         assert_eq!(silent_server.read_to_end(&mut Vec::new()).unwrap(), 0);
-        assert!(start.elapsed() >= Duration::from_millis(1400), "{:?}", start.elapsed());
+        assert!(start.elapsed() >= Duration::from_secs(4), "{:?}", start.elapsed());
         trickling.join().unwrap();
         assert!(rig.figure("idle") >= 1);
         assert_eq!(rig.figure("connections"), 2);
@@ -292,7 +292,7 @@ fn more_connections_than_descriptors_are_served_in_the_end() {
     for driver in DRIVERS {
         let to = echo().to_string();
         // Room for some twenty connections.
-        let args = ["--to", &to, "--connect-timeout", "20"];
+        let args = ["--to", &to, "--connect-timeout", "100"];
         let proxy = Server::proxy_with_descriptors(driver, 64, &args);
         thread::scope(|scope| {
             for n in 0..60_u8 {
@@ -336,7 +336,7 @@ fn no_more_at_once_than_allowed() {
 #[test]
 fn ctrl_c_lets_connections_end() {
     for driver in DRIVERS {
-        let mut rig = Rig::new(driver, &["--grace", "1.5"]);
+        let mut rig = Rig::new(driver, &["--grace", "4"]);
         let (mut client, mut server) = rig.connect();
         let (mut stubborn, _kept) = rig.connect();
         rig.until("open", 2);
@@ -349,6 +349,6 @@ fn ctrl_c_lets_connections_end() {
         drop((client, server));
         assert_eq!(stubborn.read_to_end(&mut Vec::new()).unwrap(), 0);
         let (status, took) = rig.proxy.wait();
-        assert!(status.success() && took < Duration::from_secs(20), "{status} {took:?}");
+        assert!(status.success() && took < Duration::from_secs(60), "{status} {took:?}");
     }
 }

@@ -55,7 +55,15 @@ fn commands_succeed_and_fail() {
 #[test]
 fn the_first_failure_ends_all() {
     let begun = Instant::now();
-    let (status, _, err) = run_all(&["-j", "2"], "sleep 1000\nfalse\necho never\necho never");
+    // The second one fails when the first has begun.
+    let begins = std::env::temp_dir().join(format!("run-all-begins-{}", std::process::id()));
+    let file = begins.display();
+    let lines = format!(
+        "sh -c 'touch {file}; exec sleep 1000'\n\
+         sh -c 'until rm {file}; do sleep 0.01; done 2> /dev/null; false'\n\
+         echo never\necho never"
+    );
+    let (status, _, err) = run_all(&["-j", "2"], &lines);
     assert_eq!(status, 1);
     assert!(err.contains("0 succeeded, 1 failed, 0 timed out, 1 stopped, 2 not run"), "{err}");
     assert!(begun.elapsed() < PATIENCE);
@@ -77,7 +85,7 @@ fn mistakes_are_told_before_anything_runs() {
 #[test]
 fn who_takes_too_long_is_ended_even_if_deaf() {
     let lines = format!("{DEAF}\nsleep 1000\necho done");
-    let (status, out, err) = run_all(&["-k", "-j", "3", "-t", "0.5", "--grace", "0.1"], &lines);
+    let (status, out, err) = run_all(&["-k", "-j", "3", "-t", "3", "--grace", "0.1"], &lines);
     assert_eq!(status, 1);
     assert!(out.contains("ready\n") && out.contains("done\n"), "{out}");
     assert!(err.contains("1 succeeded, 0 failed, 2 timed out"), "{err}");

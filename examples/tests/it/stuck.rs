@@ -25,14 +25,13 @@ fn many_fibers_are_a_few_entries() {
 fn a_hog_is_reported_with_its_line() {
     let output = stuck(&["hog", "--hold", "8000"], "auto");
     let said = text(&output.stderr);
-    let first = said.lines().next().unwrap_or_default();
-    let (_, place) = first.split_once(", at ").unwrap_or_else(|| panic!("{said}"));
-    let (file, line) = place.rsplit_once(':').unwrap();
-    assert!(file.ends_with("examples/src/bin/stuck.rs"), "{said}");
     let source = include_str!("../../src/bin/stuck.rs");
-    let line = source.lines().nth(line.parse::<usize>().unwrap() - 1).unwrap();
     let hog = ["while Instant::now() < end", "for _ in 0..10_000", "n = black_box("];
-    assert!(hog.iter().any(|code| line.contains(code)), "{line}: {said}");
+    // Where the machine has held it up on its way there, the first report says so.
+    let places = said.lines().filter_map(|line| line.split_once(", at ")?.1.rsplit_once(':'));
+    let here = places.filter(|(file, _)| file.ends_with("examples/src/bin/stuck.rs"));
+    let mut lines = here.filter_map(|(_, n)| source.lines().nth(n.parse::<usize>().ok()? - 1));
+    assert!(lines.any(|line| hog.iter().any(|code| line.contains(code))), "{said}");
 }
 
 #[test]

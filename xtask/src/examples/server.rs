@@ -34,19 +34,19 @@ impl Program {
 
     /// The next line that it prints.
     pub(super) fn line(&self) -> Result<String, String> {
-        let line = self.lines.recv_timeout(Duration::from_secs(20));
-        line.map_err(|_| "it has printed no line within 20 s".into())
+        let line = self.lines.recv_timeout(Duration::from_secs(100));
+        line.map_err(|_| "it has printed no line within 100 s".into())
     }
 
     /// Ctrl-C: it must end soon, with exit status 0, and its last line is returned.
     pub(super) fn stop(mut self) -> Result<Option<String>, String> {
         signal(self.child.id(), "INT");
-        let status = wait(&mut self.child, Duration::from_secs(15))?;
+        let status = wait(&mut self.child, Duration::from_secs(100))?;
         if !status.success() {
             return Err(format!("after Ctrl-C it ended with {status}"));
         }
         let mut last = None;
-        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(5)) {
+        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(60)) {
             last = Some(line);
         }
         Ok(last)

@@ -40,7 +40,7 @@ pub(super) fn run_all(programs: &Path, dir: &Path, driver: &str) -> Result<(), S
     let run_all = |commands: &str, flags: &str| {
         fs::write(&path, commands).map_err(|e| format!("{}: {e}", path.display()))?;
         let cmd = Cmd::new(programs.join("run-all")).args(flags).arg("-f").arg(&path);
-        Ok::<_, String>(cmd.env("BAST_DRIVER", driver).limit(Duration::from_secs(60)))
+        Ok::<_, String>(cmd.env("BAST_DRIVER", driver).limit(Duration::from_secs(120)))
     };
     let commands: String =
         (0..COMMANDS).map(|n| format!("sh -c 'echo a{n}; echo b{n}'\n")).collect();
@@ -54,6 +54,6 @@ pub(super) fn run_all(programs: &Path, dir: &Path, driver: &str) -> Result<(), S
     if pairs != wanted {
         return Err("what the commands printed is torn or lost".into());
     }
-    run_all("true\nfalse\nsleep 100\n", "-k -t 0.2")?
+    run_all("true\nfalse\nsleep 100\n", "-k -t 3")?
         .must_fail_with("3 commands: 1 succeeded, 1 failed, 1 timed out")
 }
