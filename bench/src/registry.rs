@@ -117,8 +117,6 @@ const SINK_2: &[&str] = &["bast", "bast-mutex", "tokio-multi", "threads", "threa
 const TIMER: &[&str] =
     &["bast-uring", "bast-epoll", "tokio-current", "tokio-multi", "may", "go", "threads"];
 const FILES: &[&str] = &["bast-uring", "bast-epoll", "nginx", "go", "axum"];
-const NET: &[&str] =
-    &["bast-uring", "bast-epoll", "raw-epoll", "tokio-current", "may", "go", "threads"];
 const HTTP: &[&str] = &[
     "bast-uring",
     "bast-epoll",
@@ -131,7 +129,6 @@ const HTTP: &[&str] = &[
     "go",
     "threads",
 ];
-/// As `NET`, and those whose tasks poll.
 const ECHO: &[&str] = &[
     "bast-uring",
     "bast-uring-task",

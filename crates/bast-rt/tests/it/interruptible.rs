@@ -1,6 +1,7 @@
 //! Blocking system calls that are interrupted on the pool.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -127,19 +128,19 @@ tests! {
     /// A call that returns is not lost, whatever was asked meanwhile.
     fn a_result_wins() {
         runtime().run(|| {
-            let mut seen = None;
+            let seen = Cell::new(None);
             let result = asked_once_begun(|begun| {
-                seen = run_blocking_interruptible(|| {
+                seen.set(run_blocking_interruptible(|| {
                     begun.store(true, SeqCst);
                     // Tries again by itself, as std does.
                     thread::sleep(ms(20));
                     Ok(5)
-                }).ok();
+                }).ok());
                 // The request may be later.
                 loop { yield_now() }
             });
             assert!(Option::<()>::is_none(&result));
-            assert_eq!(seen, Some(5));
+            assert_eq!(seen.get(), Some(5));
             let other = asked_once_begun(|begun| run_blocking_interruptible(|| -> io::Result<()> {
                 begun.store(true, SeqCst);
                 thread::sleep(ms(5));

@@ -164,7 +164,7 @@ fn a_task_that_wakes_itself_lets_others_go_on() {
             bast::spawn(bast::yield_now).join().unwrap();
         }
         spinning.cancel();
-        let _: Box<_> = spinning.join().map(|()| ()).unwrap_err();
+        let _: Box<_> = spinning.join().unwrap_err();
     });
 }
 
@@ -280,7 +280,7 @@ fn a_runtime_ends_whatever_the_futures_do_about_it() {
     drop(runtime);
     assert_eq!(said(angry.join()), "at the end");
     assert!(said(waits.join()).contains("(bast::spawn)"));
-    let _: Cancelled = *spins.join().map(|()| ()).unwrap_err().downcast().unwrap();
+    let _: Cancelled = *spins.join().unwrap_err().downcast().unwrap();
 }
 
 #[test]
