@@ -51,11 +51,16 @@ const FUTURE: Reason<'static> = Reason::plain("a future");
 /// ```
 #[inline]
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
-    let future = pin!(future.into_future());
-    match suspend::current() {
-        Some((worker, header)) => on_fiber(worker, header, future),
-        None => on_thread(future),
+    // Not what the block evaluates to: that would leak if the future's destructor panics (rust-lang/rust#47949).
+    let value;
+    {
+        let future = pin!(future.into_future());
+        value = match suspend::current() {
+            Some((worker, header)) => on_fiber(worker, header, future),
+            None => on_thread(future),
+        };
     }
+    value
 }
 
 #[inline]

@@ -20,6 +20,7 @@
 //! On a plain thread a scope is due when the clock or the flag says so; bast's own waits there look at
 //! it, and calls that the thread makes by itself do not.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -224,7 +225,7 @@ fn run<R>(requests: &Requests, source: Source, f: impl FnOnce() -> R) -> Option<
 pub(crate) fn quietly(f: impl FnOnce()) {
     let requests = cancel::mine();
     let (raised, unwinding) = (requests.raised.get(), requests.unwinding.get());
-    let Err(mut payload) = catch_unwind(AssertUnwindSafe(f)) else { return };
+    let Err(payload) = catch_unwind(AssertUnwindSafe(f)) else { return };
     requests.unwinding.set(unwinding);
     if payload.is::<Cancelled>() {
         requests.raised.set(raised);
@@ -232,7 +233,12 @@ pub(crate) fn quietly(f: impl FnOnce()) {
         requests.lower(interrupted.scope);
     }
     requests.attention.set(true);
-    // Its own destructor may panic as well, and so on: what does not come to an end is let go of without.
+    let_go(payload);
+}
+
+/// Drops what a panic has left. Its own destructor may panic as well, and so on: what does not come to an end is
+/// let go of without.
+pub(crate) fn let_go(mut payload: Box<dyn Any + Send>) {
     for _ in 0..8 {
         match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             Ok(()) => return,

@@ -14,6 +14,7 @@ use async_task::Task;
 use super::Meta;
 use super::work::Output;
 use crate::block_on::{self, block_on};
+use crate::interrupt;
 use crate::tls;
 
 /// The handle to a task. Dropping it detaches the task.
@@ -115,8 +116,7 @@ impl Wake for Quiet {
 
     fn wake_by_ref(self: &Arc<Quiet>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.0.wake_by_ref())) {
-            // It has been printed; its destructor could panic again.
-            std::mem::forget(payload);
+            interrupt::let_go(payload);
         }
     }
 }
