@@ -21,6 +21,7 @@ mod metrics;
 mod neighbours;
 mod overflow;
 mod parking;
+mod polled;
 mod results;
 mod runtime;
 mod scheduling;

@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read, Write};
+use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -137,6 +138,55 @@ fn a_plain_thread_may_poll_it() {
     });
 }
 
+/// A read that got less than it has room for goes over to waiting without a try. What comes then, or has come meanwhile,
+/// is read all the same: by any kind of read, by polls and fibers in turn, and also if it is the end.
+#[test]
+#[allow(unsafe_code)]
+fn a_short_read_misses_nothing_that_comes_behind_it() {
+    run(|| {
+        for round in 0..300_usize {
+            let (mut client, server) = pair();
+            let server = Async::new(server);
+            let sent: Vec<u8> = (0..10).map(|n| (round + n) as u8).collect();
+            let bytes = sent.clone();
+            let writes = bast::spawn(move || {
+                for (at, byte) in bytes.iter().enumerate() {
+                    client.write_all(&[*byte]).unwrap();
+                    // Before, while, and after the other one begins to wait.
+                    for _ in 0..(round >> (at % 4)) % 3 {
+                        bast::yield_now();
+                    }
+                }
+                // The end comes right behind the last byte.
+            });
+            let mut got = Vec::new();
+            for turn in round.. {
+                let mut buf = [0; 64];
+                let n = match turn % 4 {
+                    0 => (&mut server.get_ref()).read(&mut buf).unwrap(),
+                    1 => (&mut &server).read(&mut buf).wait().unwrap(),
+                    _ => {
+                        let mut room = [MaybeUninit::uninit(); 64];
+                        let read = poll_fn(|context| server.poll_read_uninit(context, &mut room));
+                        let n = read.wait().unwrap();
+                        for (to, from) in buf.iter_mut().zip(&room[..n]) {
+                            // SAFETY: so many have been read.
+                            *to = unsafe { from.assume_init() };
+                        }
+                        n
+                    }
+                };
+                if n == 0 {
+                    break;
+                }
+                got.extend_from_slice(&buf[..n]);
+            }
+            assert_eq!(got, sent, "round {round}");
+            writes.join().unwrap();
+        }
+    });
+}
+
 #[test]
 fn both_halves_are_used_at_once() {
     run(|| {
@@ -192,6 +242,8 @@ fn reading_nothing_and_writing_nothing_do_not_wait() {
         let mut client = Async::new(client);
         assert_eq!(client.read(&mut []).wait().unwrap(), 0);
         assert_eq!(client.read_vectored(&mut []).wait().unwrap(), 0);
+        let read = poll_fn(|context| client.poll_read_uninit(context, &mut []));
+        assert_eq!(read.wait().unwrap(), 0);
         assert_eq!(client.write(&[]).wait().unwrap(), 0);
     });
 }

@@ -57,7 +57,13 @@ impl<S: Reads> Async<S> {
         context: &mut Context<'_>,
         buf: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_read_with(context, |handle| ops::try_read_uninit(handle, buf))
+        // As for `poll_read`.
+        if buf.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        poll_bytes(&self.readable, &self.source, context, buf.len(), |handle| {
+            ops::try_read_uninit(handle, buf)
+        })
     }
 }
 
