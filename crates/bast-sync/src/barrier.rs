@@ -6,7 +6,7 @@
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-use bast_rt::wait::Reason;
+use bast_rt::wait::{Reason, begin};
 
 use crate::crowd::Crowd;
 use crate::list::End;
@@ -69,8 +69,7 @@ impl Barrier {
     /// Unwinds if it has to wait; then it does not count.
     pub fn wait(&self) -> BarrierWaitResult {
         let mut state = self.state.lock();
-        state.count += 1;
-        if state.count >= self.size {
+        if state.count + 1 >= self.size {
             state.count = 0;
             state.generation += 1;
             // Now: who comes after this unlocking is of the next round.
@@ -79,6 +78,9 @@ impl Barrier {
             Crowd::release_until(&self.state, |state| &mut state.waiters, now);
             return BarrierWaitResult(true);
         }
+        // A task is refused here, before it counts.
+        begin("Barrier::wait");
+        state.count += 1;
         let generation = state.generation;
         let reason = Reason::new("Barrier::wait", self);
         let end = Crowd::wait(&self.state, state, |state| &mut state.waiters, || (), &reason, None);

@@ -45,6 +45,11 @@ impl<T> Lock<T> {
         Guard { lock: self }
     }
 
+    /// For who takes two of them: the lower one first.
+    pub(crate) fn rank(&self) -> usize {
+        self.turn.rank(std::ptr::from_ref(self).addr())
+    }
+
     #[cold]
     fn contend(&self) {
         let mut tries = 0_u32;

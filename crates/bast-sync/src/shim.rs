@@ -32,6 +32,11 @@ mod real {
 
         #[inline(always)]
         pub(crate) fn leave(&self) {}
+
+        #[inline(always)]
+        pub(crate) fn rank(&self, address: usize) -> usize {
+            address
+        }
     }
 }
 
@@ -84,7 +89,8 @@ mod model {
 
     /// What makes others wait until the spin lock is free.
     pub(crate) struct Turn {
-        mutex: OnceLock<loom::sync::Mutex<()>>,
+        /// With a number, in the order of their first use.
+        mutex: OnceLock<(usize, loom::sync::Mutex<()>)>,
         held: UnsafeCell<Option<Held>>,
     }
 
@@ -93,8 +99,23 @@ mod model {
             Turn { mutex: OnceLock::new(), held: UnsafeCell::new(None) }
         }
 
+        fn mutex(&self) -> &(usize, loom::sync::Mutex<()>) {
+            static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+            self.mutex.get_or_init(|| {
+                (
+                    NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+                    loom::sync::Mutex::new(()),
+                )
+            })
+        }
+
+        /// Addresses are others in each run of a model, and what it does must not depend on them.
+        pub(crate) fn rank(&self, _address: usize) -> usize {
+            self.mutex().0
+        }
+
         pub(crate) fn enter(&self) {
-            let held = self.mutex.get_or_init(|| loom::sync::Mutex::new(())).lock().unwrap();
+            let held = self.mutex().1.lock().unwrap();
             // SAFETY: the cell belongs to whoever holds the mutex, which stays where it is while it is held:
             // the lock around it is borrowed.
             unsafe {

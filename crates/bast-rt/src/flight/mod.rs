@@ -11,7 +11,7 @@
 //!
 //! A flight belongs to the worker that began it, its *home*: only home's driver and wheel know it, and only
 //! home cancels it. Whoever polls may be anywhere. So each flight has a lock, which is held for moments and never
-//! while somebody else's code runs (a waker's drop or wake), and an inbox link, by which other threads send it
+//! while somebody else's code runs (a waker's clone, wake or drop), and an inbox link, by which other threads send it
 //! home: to be begun (a plain thread has no driver), or to be cancelled.
 //!
 //! Who may touch what:
@@ -33,6 +33,7 @@ mod watch;
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
+use std::mem;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -143,30 +144,40 @@ impl Flight {
 
     /// What has come of it: `None` if nothing is under way. If something is, `waker` hears of its end.
     pub(crate) fn look(&self, waker: &Waker) -> Option<Poll<Outcome>> {
-        let mut state = self.lock();
-        match state.phase {
-            Phase::Idle => None,
-            Phase::Posted | Phase::Flying => {
-                let before = state.set_waker(waker);
+        let mut fresh = None;
+        loop {
+            let mut state = self.lock();
+            match state.phase {
+                Phase::Idle => return None,
+                Phase::Landed(outcome) => {
+                    state.phase = Phase::Idle;
+                    return Some(Poll::Ready(outcome));
+                }
+                Phase::Posted | Phase::Flying => {}
+            }
+            if state.waker.as_ref().is_some_and(|before| before.will_wake(waker)) {
+                return Some(Poll::Pending);
+            }
+            if fresh.is_some() {
+                let before = mem::replace(&mut state.waker, fresh.take());
                 drop(state);
                 drop(before);
-                Some(Poll::Pending)
+                return Some(Poll::Pending);
             }
-            Phase::Landed(outcome) => {
-                state.phase = Phase::Idle;
-                Some(Poll::Ready(outcome))
-            }
+            drop(state);
+            fresh = Some(waker.clone());
         }
     }
 
     /// Begins to wait, unless somebody has; the outcome, if it is there at once.
     pub(crate) fn begin(self: &Arc<Flight>, goal: Goal, waker: &Waker) -> Poll<Outcome> {
+        let fresh = waker.clone();
         let mut state = self.lock();
         match state.phase {
             Phase::Idle => {}
             // Somebody who shares it was faster.
             Phase::Posted | Phase::Flying => {
-                let before = state.set_waker(waker);
+                let before = state.waker.replace(fresh);
                 drop(state);
                 drop(before);
                 return Poll::Pending;
@@ -201,7 +212,7 @@ impl Flight {
             state.phase = Phase::Posted;
             self.post(&mut state, home);
         }
-        let before = state.set_waker(waker);
+        let before = state.waker.replace(fresh);
         drop(state);
         drop(before);
         Poll::Pending
@@ -261,14 +272,4 @@ pub(crate) fn of_tag(tag: *const ()) -> Option<NonNull<Flight>> {
         return None;
     }
     NonNull::new(tag.wrapping_byte_sub(1).cast_mut().cast())
-}
-
-impl State {
-    /// The waker to be called; the one before is to be dropped without the lock.
-    fn set_waker(&mut self, waker: &Waker) -> Option<Waker> {
-        match &self.waker {
-            Some(before) if before.will_wake(waker) => None,
-            _ => self.waker.replace(waker.clone()),
-        }
-    }
 }

@@ -24,7 +24,9 @@
 //! upper one is complete; and that it will be, as a producer that is dropped breaks its promise. `cancelled` stays set:
 //! a callback that runs at that moment and returns a pending promise finds it when that is merged.
 //!
-//! One lock is held at a time. Ordering is the lock's: who takes the outcome has locked after whoever left it.
+//! One lock is held at a time; but to merge takes both, in the order of their addresses. For only a root may get another name:
+//! if each of two callbacks, on two threads, returned the promise that the other is to resolve, and did not see that the other
+//! merges, names would go round in a circle, and so would whoever walks to the root. Ordering is the lock's: who takes the outcome has locked after whoever left it.
 
 use std::mem;
 use std::sync::Arc;
@@ -37,7 +39,7 @@ use super::Outcome;
 use super::error::PromiseError;
 use super::quietly;
 use crate::errands::{self, Step};
-use crate::lock::Lock;
+use crate::lock::{Guard, Lock};
 
 /// One promise.
 pub(super) struct Cell<T> {
@@ -264,27 +266,44 @@ impl<T: Send + 'static> Cell<T> {
 
     /// `outer` is to be resolved as `inner`, whose promise is used up here.
     pub(super) fn merge(inner: Arc<Cell<T>>, outer: Arc<Cell<T>>) -> Option<Arc<dyn Step>> {
-        let outer = outer.root();
-        if Arc::ptr_eq(&inner, &outer) {
-            return outer.complete(Err(PromiseError::cycle()));
-        }
-        let mut state = inner.lock.lock();
-        let next = match state.stage {
-            Stage::Pending => Stage::Merged(Arc::clone(&outer)),
-            _ => Stage::Taken,
-        };
-        let stage = mem::replace(&mut state.stage, next);
-        let old = mem::replace(&mut state.consumer, Consumer::Nobody);
-        let source = mem::replace(&mut state.source, Source::Nothing);
-        let cancelled = state.cancelled;
-        drop(state);
-        drop(old);
-        match stage {
-            Stage::Done(outcome) => outer.complete(outcome),
-            _ => {
-                outer.expect(source, cancelled);
-                None
+        let mut outer = outer;
+        loop {
+            outer = outer.root();
+            if Arc::ptr_eq(&inner, &outer) {
+                return outer.complete(Err(PromiseError::cycle()));
             }
+            let (mut state, root) = Cell::lock_both(&inner, &outer);
+            if let Stage::Merged(_) = root.stage {
+                continue;
+            }
+            let next = match state.stage {
+                Stage::Pending => Stage::Merged(Arc::clone(&outer)),
+                _ => Stage::Taken,
+            };
+            let stage = mem::replace(&mut state.stage, next);
+            let old = mem::replace(&mut state.consumer, Consumer::Nobody);
+            let source = mem::replace(&mut state.source, Source::Nothing);
+            let cancelled = state.cancelled;
+            drop((state, root));
+            drop(old);
+            if let Stage::Done(outcome) = stage {
+                return outer.complete(outcome);
+            }
+            outer.expect(source, cancelled);
+            return None;
+        }
+    }
+
+    fn lock_both<'a>(
+        one: &'a Cell<T>,
+        two: &'a Cell<T>,
+    ) -> (Guard<'a, State<T>>, Guard<'a, State<T>>) {
+        if one.lock.rank() < two.lock.rank() {
+            let one = one.lock.lock();
+            (one, two.lock.lock())
+        } else {
+            let two = two.lock.lock();
+            (one.lock.lock(), two)
         }
     }
 

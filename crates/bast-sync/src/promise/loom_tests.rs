@@ -4,11 +4,12 @@
 //!
 //! A wake or a callback that is lost shows as a deadlock. Each cell is used once before there are threads (see `shim`).
 //! The models have been seen to fail, each with one of these faults: `poll` that leaves its waker without a second look;
-//! `attach` that does not look whether it is done; `put` that takes a merged cell for its own; `expect` that ignores `cancelled`.
+//! `attach` that does not look whether it is done; `put` that takes a merged cell for its own; `expect` that ignores `cancelled`; `merge` that
+//! takes one lock at a time.
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use loom::sync::Notify;
@@ -90,6 +91,23 @@ fn loom_promise_cancel_and_merge() {
         assert_eq!(block_on(outer).unwrap(), 9);
         going.join().unwrap();
         assert!(resolver.is_cancelled());
+    });
+}
+
+/// Each of two is to be resolved as the other. Whoever comes second finds that, and nobody walks in a circle.
+#[test]
+fn loom_promise_circle() {
+    loom::model(|| {
+        let ((one, go_one), (two, go_two)) = (pair(), pair());
+        let slots = [(); 2].map(|()| Arc::new(Mutex::new(None::<Promise<u32>>)));
+        let [left, right] = slots.clone();
+        let one = one.and_then(move |_| left.lock().unwrap().take().unwrap());
+        let two = two.and_then(move |_| right.lock().unwrap().take().unwrap());
+        *slots[0].lock().unwrap() = Some(two);
+        *slots[1].lock().unwrap() = Some(one);
+        let going = thread::spawn(move || go_one.resolve(0));
+        go_two.resolve(0);
+        going.join().unwrap();
     });
 }
 

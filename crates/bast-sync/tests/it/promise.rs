@@ -216,14 +216,18 @@ tests! {
                 let go_on = Arc::new(AtomicBool::new(false));
                 let loser = || {
                     let (ended, go_on) = (Arc::clone(&ended), Arc::clone(&go_on));
-                    let unwound = Arc::clone(&ended);
-                    let guard = OnDrop(move || _ = unwound.fetch_add(1, SeqCst));
+                    let (unwound, over) = (Arc::clone(&ended), Arc::clone(&go_on));
+                    let guard = OnDrop(move || {
+                        if !over.load(SeqCst) {
+                            unwound.fetch_add(1, SeqCst);
+                        }
+                    });
                     start(move || {
                         let guard = guard;
                         while !go_on.load(SeqCst) {
                             yield_now();
                         }
-                        std::mem::forget(guard);
+                        drop(guard);
                         ended.fetch_add(100, SeqCst);
                         0
                     })

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 
 use bast::future::{Sleep, Wait, io::Async, sleep};
@@ -325,5 +325,32 @@ fn a_flood_starves_nobody() {
         }
         flood.cancel();
         drain.join().unwrap();
+    });
+}
+
+/// The clone of a waker is somebody's code as well, and may come back to the very socket.
+#[test]
+#[allow(unsafe_code)]
+fn a_waker_s_clone_may_poll_what_it_is_for() {
+    fn look(stream: *const ()) {
+        // SAFETY: the waker and its clones are gone before the stream is.
+        let stream = unsafe { &*stream.cast::<Async<TcpStream>>() };
+        let _ = poll_read(stream, Waker::noop(), &mut [0; 8]);
+    }
+    fn clone(stream: *const ()) -> RawWaker {
+        look(stream);
+        RawWaker::new(stream, &VTABLE)
+    }
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, |_| (), |_| (), |_| ());
+
+    run(|| {
+        let (_client, server) = pair();
+        let stream = Async::new(server);
+        // SAFETY: the functions take any thread, and a pointer to a stream.
+        let waker = unsafe { Waker::new(std::ptr::from_ref(&stream).cast(), &VTABLE) };
+        for _ in 0..2 {
+            assert!(poll_read(&stream, &waker, &mut [0; 8]).is_pending());
+            assert!(poll_read(&stream, Waker::noop(), &mut [0; 8]).is_pending());
+        }
     });
 }

@@ -403,6 +403,22 @@ fn what_borrows_the_caller_s_frame_does_not_begin_in_a_task() {
     });
 }
 
+/// Who is refused has not come: the barrier waits for as many as before.
+#[test]
+fn a_barrier_does_not_count_the_task_that_it_refuses() {
+    run(|| {
+        let barrier = Arc::new(bast::sync::Barrier::new(2));
+        let theirs = Arc::clone(&barrier);
+        let said = said(task::spawn(async move { theirs.wait().is_leader() }).join());
+        assert!(said.contains("Barrier::wait"), "{said}");
+        let leads = bast::scope(|s| {
+            let both = [(); 2].map(|()| s.spawn(|| barrier.wait().is_leader()));
+            both.map(|fiber| fiber.join().unwrap())
+        });
+        assert!(leads[0] ^ leads[1], "{leads:?}");
+    });
+}
+
 bast::fiber_local! {
     static STEPS: Cell<u32> = const { Cell::new(0) };
     inherit static NAME: &'static str = "nobody";
