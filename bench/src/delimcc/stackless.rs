@@ -61,9 +61,8 @@ impl Waits for Bast {
         bast::task::yield_now()
     }
 
-    /// To wait in place is for fibers, so a task awaits one that sleeps.
-    async fn sleep(duration: Duration) {
-        bast::spawn(move || bast::sleep(duration)).await.expect("no panic");
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
+        bast::future::sleep(duration)
     }
 }
 

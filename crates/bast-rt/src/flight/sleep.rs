@@ -1,9 +1,11 @@
 //! Sleeping, for code that is polled: a timer on the wheel of the worker that polls.
 //!
 //! ```text
-//!   poll ──passed──▶ Ready
+//!   poll ──passed──▶ yields once ──▶ Ready
 //!     └─▶ armed for `armed` ≤ `deadline` ──fires──▶ Ready, or armed again if it was reset to later
 //! ```
+//!
+//! A loop of sleeps that have passed would keep its worker for ever; so each yields once, as a fiber's does.
 //!
 //! To reset it to later only notes the new time, so what is put off again and again costs no more than that.
 
@@ -24,6 +26,9 @@ use crate::time::Instant;
 /// It never ends early, and under load late by what its worker is busy with. It may be polled on one worker first and
 /// then on another, and dropped anywhere. Polled on a plain thread it is a timer of the default runtime.
 ///
+/// One whose time has come before it is first polled, as that of a duration of zero, only yields: what is ready runs
+/// first, and no timer is set.
+///
 /// ```
 /// use std::time::Duration;
 /// let begun = std::time::Instant::now();
@@ -36,6 +41,8 @@ pub struct Sleep {
     /// What the flight was armed for.
     armed: Instant,
     flight: Option<Arc<Flight>>,
+    /// Others have had their turn.
+    pended: bool,
 }
 
 impl Sleep {
@@ -46,7 +53,7 @@ impl Sleep {
 
     /// Ends at `deadline`.
     pub const fn until(deadline: Instant) -> Sleep {
-        Sleep { deadline, armed: deadline, flight: None }
+        Sleep { deadline, armed: deadline, flight: None, pended: false }
     }
 
     /// When it ends.
@@ -86,8 +93,13 @@ impl Future for Sleep {
                 _ => {}
             }
         }
+        let pended = std::mem::replace(&mut self.pended, true);
         if self.is_elapsed() {
-            return Poll::Ready(());
+            if pended {
+                return Poll::Ready(());
+            }
+            waker.wake_by_ref();
+            return Poll::Pending;
         }
         self.armed = self.deadline;
         let goal = Goal::Time(self.deadline.0);
@@ -118,6 +130,8 @@ impl fmt::Debug for Sleep {
 pub async fn elapse<F: IntoFuture>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future.into_future());
     let mut sleep = Sleep::new(duration);
+    // The future has had its turn.
+    sleep.pended = true;
     poll_fn(|context| {
         if let Poll::Ready(value) = future.as_mut().poll(context) {
             return Poll::Ready(Ok(value));

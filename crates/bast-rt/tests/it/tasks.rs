@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bast_rt::{Builder, dump, sleep, spawn, task, yield_now};
+use bast_rt::{Builder, Instant, Sleep, dump, sleep, spawn, task, yield_now};
 
 use crate::support::{Drops, is_cancelled, message, panic_of, runtime, tests, until, workers};
 
@@ -72,6 +72,30 @@ tests! {
             assert!(local.join().unwrap() > 0);
             tasks.into_iter().for_each(|task| assert!(task.join().unwrap() > 0));
         });
+    }
+
+    /// A loop of sleeps of no time lets others run, and a timer go off: in a task, a fiber and a thread.
+    fn a_sleep_of_no_time_lets_others_run() {
+        async fn naps(stop: Arc<AtomicBool>) {
+            while !stop.load(SeqCst) {
+                Sleep::new(Duration::ZERO).await;
+                Sleep::until(Instant::now()).await;
+            }
+        }
+        for count in [1, 2, 8] {
+            let runtime = workers(count);
+            let stop = Arc::new(AtomicBool::new(false));
+            let napping: Vec<_> = (0..8).map(|_| runtime.spawn_task(naps(Arc::clone(&stop)))).collect();
+            let theirs = Arc::clone(&stop);
+            let fiber = runtime.spawn(|| bast_rt::block_on(naps(theirs)));
+            runtime.run(move || {
+                sleep(Duration::from_millis(3));
+                stop.store(true, SeqCst);
+            });
+            napping.into_iter().for_each(|task| task.join().unwrap());
+            fiber.join().unwrap();
+        }
+        bast_rt::block_on(Sleep::new(Duration::ZERO));
     }
 
     fn a_task_that_wakes_itself_does_not_hold_up_io() {
