@@ -190,7 +190,7 @@ impl Driver {
 
     /// Asks for a pending operation to end. It still completes exactly once, through `poll`, with
     /// `ECANCELED` or, if it won the race, its real outcome. Asking twice is harmless; of an
-    /// interruptible [`Op::Call`](crate::Op::Call) each asking interrupts it once.
+    /// interruptible [`Op::Call`] each asking interrupts it once.
     ///
     /// # Safety
     /// `record` was submitted to this driver and has not come back.

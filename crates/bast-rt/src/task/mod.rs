@@ -12,11 +12,11 @@
 //!
 //! `async-task` has the record: one allocation with the future or its output, the references, and the
 //! state that sees to it that a task is scheduled once however often it is woken, and polled by one thread
-//! at a time. What is here is where it is scheduled ([`queue`]), what is polled ([`work`]: panics,
-//! cancellation), who knows of it ([`registry`]), and who waits for it ([`handle`]).
+//! at a time. What is here is where it is scheduled (`queue`), what is polled (`work`: panics,
+//! cancellation), who knows of it (`registry`), and who waits for it (`handle`).
 //!
 //! A poll runs on the worker's own stack. So it must not wait as a fiber does: what would block says so by
-//! a panic ([`must_not_wait`]), which is the task's.
+//! a panic (`must_not_wait`), which is the task's.
 
 mod handle;
 mod queue;

@@ -18,10 +18,11 @@ fn is_child() -> bool {
     std::env::var_os(ROLE).is_some()
 }
 
-/// Runs `test` in a process of its own, below `limit` (a shell's `ulimit`).
+/// Runs `test` in a process of its own, below `limit` (a shell's `ulimit`). Ctrl-C means to it what it means to a program that
+/// is started from a terminal: who is started in the background inherits that it is ignored.
 fn child(test: &str, limit: &str) -> Child {
     let exe = std::env::current_exe().unwrap();
-    let script = format!("{limit} exec \"$0\" \"$@\"");
+    let script = format!("{limit} exec env --default-signal=INT \"$0\" \"$@\"");
     Command::new("sh")
         .args(["-c", &script])
         .arg(exe)
