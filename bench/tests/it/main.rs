@@ -59,7 +59,9 @@ fn a_quick_run_gives_a_table_and_json_lines() {
     let want = ["yield 1 bast", "yield 1 threads", "ping-pong park bast", "ping-pong park threads"];
     assert_eq!(seen, want);
     let table = text(&out.stdout);
-    assert_eq!(table.matches(" 1.00x").count(), 2, "{table}");
+    // A rival may be as fast as bast, to two digits.
+    let own = table.lines().filter(|line| line.contains(" bast ") && line.ends_with(" 1.00x"));
+    assert_eq!(own.count(), 2, "{table}");
     assert!(text(&out.stderr).contains("(round 1 of 1)"), "progress goes to stderr");
 }
 
