@@ -408,6 +408,16 @@ struct Pool {
 }
 
 impl Pool {
+    /// With so many in its queue.
+    fn with(queue: usize) -> Arc<Pool> {
+        Arc::new(Pool {
+            queue: AtomicUsize::new(queue),
+            deque: AtomicUsize::new(0),
+            idle: Idle::new(),
+            wakers: [Waker::new().unwrap(), Waker::new().unwrap()],
+        })
+    }
+
     fn take(&self) -> bool {
         [&self.queue, &self.deque]
             .iter()
@@ -453,16 +463,11 @@ impl Pool {
     }
 }
 
-/// One piece of work for each of two workers that search and sleep: both get theirs.
+/// A piece of work for a worker that searches and sleeps.
 #[test]
 fn loom_idle() {
     loom::model(|| {
-        let pool = Arc::new(Pool {
-            queue: AtomicUsize::new(0),
-            deque: AtomicUsize::new(0),
-            idle: Idle::new(),
-            wakers: [Waker::new().unwrap(), Waker::new().unwrap()],
-        });
+        let pool = Pool::with(0);
         let worker = {
             let pool = Arc::clone(&pool);
             thread::spawn(move || pool.work(0))
@@ -473,18 +478,14 @@ fn loom_idle() {
     });
 }
 
+/// One piece of work for each of two workers that search and sleep: both get theirs.
 #[test]
 fn loom_idle_two_workers() {
     let mut model = loom::model::Builder::new();
     // Three threads and two queues of locks: bounded, or it takes hours.
     model.preemption_bound = Some(2);
     model.check(|| {
-        let pool = Arc::new(Pool {
-            queue: AtomicUsize::new(0),
-            deque: AtomicUsize::new(0),
-            idle: Idle::new(),
-            wakers: [Waker::new().unwrap(), Waker::new().unwrap()],
-        });
+        let pool = Pool::with(0);
         let workers: Vec<_> = (0..2)
             .map(|index| {
                 let pool = Arc::clone(&pool);
@@ -503,12 +504,7 @@ fn loom_idle_two_workers() {
 #[test]
 fn loom_idle_batch() {
     loom::model(|| {
-        let pool = Arc::new(Pool {
-            queue: AtomicUsize::new(2),
-            deque: AtomicUsize::new(0),
-            idle: Idle::new(),
-            wakers: [Waker::new().unwrap(), Waker::new().unwrap()],
-        });
+        let pool = Pool::with(2);
         let worker = {
             let pool = Arc::clone(&pool);
             thread::spawn(move || pool.work(0))

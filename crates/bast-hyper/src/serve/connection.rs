@@ -19,6 +19,32 @@ use super::prefixed::Prefixed;
 use super::{BoxError, Settings};
 use crate::{BastExecutor, BastTimer, Io};
 
+/// What can be served, in one word.
+pub(super) trait Web:
+    tower_service::Service<
+        Request<Incoming>,
+        Response = Response<Self::Body>,
+        Error: Into<BoxError>,
+        Future: Send,
+    > + Clone
+    + Send
+    + 'static
+{
+    type Body: Body<Data: Send, Error: Into<BoxError>> + Send + 'static;
+}
+
+impl<S, B> Web for S
+where
+    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    type Body = B;
+}
+
 /// What connections are told; it only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
@@ -38,19 +64,12 @@ pub(super) struct Shared<S> {
 }
 
 /// Starts the task that serves a connection.
-pub(super) fn spawn<S, B>(
+pub(super) fn spawn<S: Web>(
     stream: TcpStream,
     peer: SocketAddr,
     shared: Shared<S>,
     permit: Option<OwnedSemaphorePermit>,
-) where
-    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    S::Error: Into<BoxError>,
-    S::Future: Send,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
+) {
     // A peer that is gone already: its faults concern nobody.
     if stream.set_nodelay(true).is_err() {
         return;
@@ -61,15 +80,10 @@ pub(super) fn spawn<S, B>(
     });
 }
 
-async fn serve<I, S, B>(io: I, peer: SocketAddr, shared: Shared<S>)
+async fn serve<I, S>(io: I, peer: SocketAddr, shared: Shared<S>)
 where
     I: Read + Write + Unpin + Send + 'static,
-    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    S::Error: Into<BoxError>,
-    S::Future: Send,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
+    S: Web,
 {
     let Shared { service, settings, mut level } = shared;
     let Some((io, speaks_http2)) = first_bytes(io, &settings, &mut level).await else { return };

@@ -36,7 +36,7 @@ use hyper::server::conn::{http1, http2};
 use tokio::sync::watch;
 
 use crate::{BastExecutor, BastTimer};
-use connection::{Level, Shared};
+use connection::{Level, Shared, Web};
 
 pub use checked::PeerAddr;
 
@@ -182,14 +182,9 @@ where
     }
 }
 
-async fn run<S, F, B>(serve: Serve<S, F>) -> io::Result<()>
+async fn run<S, F>(serve: Serve<S, F>) -> io::Result<()>
 where
-    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    S::Error: Into<BoxError>,
-    S::Future: Send,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
+    S: Web,
     F: Future<Output = ()>,
 {
     let Serve { listener, service, signal, settings, max_connections, grace } = serve;
@@ -242,19 +237,11 @@ impl Drop for Accepting {
 }
 
 /// Accepts until it is cancelled, or the listener is no longer one.
-fn accept_all<S, B>(
+fn accept_all<S: Web>(
     listener: &TcpListener,
     shared: &Shared<S>,
     room: Option<Arc<Semaphore>>,
-) -> io::Error
-where
-    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    S::Error: Into<BoxError>,
-    S::Future: Send,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
+) -> io::Error {
     /// For errors that the listener does not wait after by itself, as it does for lack of descriptors.
     const PAUSE: Duration = Duration::from_millis(10);
     loop {

@@ -65,12 +65,22 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn take<T>(cell: &std::sync::Mutex<Option<T>>) -> T {
-    cell.lock().unwrap().take().expect("only one request comes")
-}
-
 fn app() -> Router {
     Router::new().route("/", get(async || "Hello."))
+}
+
+/// With `/slow`, for one request: the receiver hears that it has begun, and it is answered when the sender says so.
+fn slow_app() -> (Router, std::sync::mpsc::Receiver<()>, mpsc::Sender<()>) {
+    let (entered, begun) = std::sync::mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(std::sync::Mutex::new(Some(released)));
+    let slow = async move || {
+        entered.send(()).unwrap();
+        let released = released.lock().unwrap().take().expect("only one request comes");
+        bast::spawn(move || released.recv()).await.unwrap().unwrap();
+        "Done."
+    };
+    (app().route("/slow", get(slow)), begun, release)
 }
 
 #[test]
@@ -153,18 +163,7 @@ fn a_panic_ends_its_own_connection_only() {
 #[test]
 fn a_thousand_idle_connections_do_not_hold_up_a_graceful_shutdown() {
     let (sender, receiver) = mpsc::channel::<()>();
-    let (entered, begun) = std::sync::mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let released = Arc::new(std::sync::Mutex::new(Some(released)));
-    let app = app().route(
-        "/slow",
-        get(async move || {
-            entered.send(()).unwrap();
-            let released = take(&released);
-            bast::spawn(move || released.recv()).await.unwrap().unwrap();
-            "Done."
-        }),
-    );
+    let (app, begun, release) = slow_app();
     let (ended, has_ended) = std::sync::mpsc::channel();
     let server = on_a_runtime(move |listener| {
         let signal = bast::spawn(move || receiver.recv());
@@ -287,18 +286,7 @@ fn a_runtime_that_ends_ends_its_connections() {
 
 #[test]
 fn a_server_that_is_dropped_finishes_what_has_begun() {
-    let (entered, begun) = std::sync::mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let released = Arc::new(std::sync::Mutex::new(Some(released)));
-    let app = Router::new().route(
-        "/slow",
-        get(async move || {
-            entered.send(()).unwrap();
-            let released = take(&released);
-            bast::spawn(move || released.recv()).await.unwrap().unwrap();
-            "Done."
-        }),
-    );
+    let (app, begun, release) = slow_app();
     let (give_up, given_up) = mpsc::channel::<()>();
     let server = on_a_runtime(move |listener| {
         let mut serving = std::future::IntoFuture::into_future(serve(listener, app));

@@ -68,7 +68,8 @@ impl Sleep {
         self.deadline <= Instant::now()
     }
 
-    /// Has it end at another time, also if it has ended. Whoever has polled it is woken then, or before.
+    /// Has it end at another time, also if it has ended. Whoever has polled it for a time that is earlier is woken at that
+    /// one, and waits again; for one that is later, it has to be polled again to be woken in time.
     pub fn reset(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
