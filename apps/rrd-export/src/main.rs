@@ -1,0 +1,3 @@
+//! The program: see the crate's documentation.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Daemons of rrdtool.
