@@ -12,10 +12,17 @@ use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
+use indicatif::ProgressBar;
+use jiff::Zoned;
 use rrd_file::Cf;
 use rrd_file::write::{Archive, Builder, Database, Kind, Source};
 use rusqlite::Connection;
+
+use crate::cli;
+use crate::exit::Exit;
+use crate::time::moment;
 
 /// What to make.
 #[derive(Clone, Debug)]
@@ -94,6 +101,38 @@ impl Plan {
             (u128::from(self.files) * u128::from(device) / u128::from(self.devices)) as u64
         };
         0..share(device + 1) - share(device)
+    }
+}
+
+/// The command `generate`.
+#[must_use]
+pub fn command(args: &cli::Generate) -> Exit {
+    let now = Zoned::now();
+    let end = match moment(&args.end, &now, None) {
+        Ok(end) => end,
+        Err(error) => {
+            eprintln!("rrd-export: --end: {error}");
+            return Exit::Usage;
+        }
+    };
+    let cli::Generate { ref dir, devices, files, dcs, rows, sources, step, seed, .. } = *args;
+    let plan = Plan { dir: dir.clone(), devices, files, dcs, rows, sources, step, end, seed };
+    let bar = if args.quiet { ProgressBar::hidden() } else { ProgressBar::new(files) };
+    let begun = Instant::now();
+    let outcome = generate(&plan, |files| bar.inc(files));
+    bar.finish_and_clear();
+    match outcome {
+        Ok(()) if args.quiet => Exit::Complete,
+        Ok(()) => {
+            let dir = dir.display();
+            eprintln!("{files} files of {devices} devices in {:.1} s; to export them:", begun.elapsed().as_secs_f64());
+            eprintln!("  rrd-export --devices {dir}/devices.sqlite --base {dir} --from {} --to {}", plan.begin(), end);
+            Exit::Complete
+        }
+        Err(error) => {
+            eprintln!("rrd-export: {error}");
+            Exit::Fatal
+        }
     }
 }
 

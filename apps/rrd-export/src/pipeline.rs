@@ -12,19 +12,20 @@
 //! Blocks come in the order of the files, so two runs over the same files give the same bytes, and a run that goes on
 //! after another knows where that one was.
 
-use std::ffi::OsString;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bast::stream::StreamExt;
 use globset::{GlobBuilder, GlobMatcher};
-use rrd_file::{Fetched, Query};
+use rrd_file::Query;
 
 use crate::devices::Devices;
 use crate::exit::Exit;
 use crate::job::{Block, Device, FileJob, Layout, Shape};
-use crate::output::{Format, Writer};
+use crate::journal::{Done, Skip};
+use crate::output::{Format, Opened, Output};
 use crate::pattern::{Found, Pattern};
 use crate::progress::{Progress, Tally, add};
 use crate::reader::{ReadError, Reader};
@@ -32,6 +33,9 @@ use crate::report::Report;
 
 /// As many devices' directories are read at a time.
 const LISTERS: usize = 8;
+
+/// As many files may fail before one says what the columns are.
+const PROBES: usize = 1000;
 
 /// What is to be done.
 pub struct Plan {
@@ -49,16 +53,6 @@ pub struct Plan {
     pub reader: Arc<dyn Reader>,
     /// By how many fibers.
     pub readers: usize,
-}
-
-/// Where the rows go.
-pub struct Output {
-    /// Makes blocks.
-    pub format: Arc<dyn Format>,
-    /// Takes them.
-    pub writer: Box<dyn Writer>,
-    /// Which files an earlier run has written.
-    pub is_done: Arc<dyn Fn(&FileJob) -> bool + Send + Sync>,
 }
 
 /// What watches a run, and may end it.
@@ -122,23 +116,16 @@ impl Ifaces {
 
 /// A file, or what is in the place of files.
 enum Work {
-    File(FileJob),
-    /// A device whose files cannot be listed.
-    Lost(Lost),
-    /// The spool of the devices is broken.
+    /// With a reason if it has failed already.
+    File(FileJob, Option<String>),
+    /// The run cannot go on.
     Fatal(String),
 }
 
-struct Lost {
-    path: OsString,
-    device: Arc<Device>,
-    reason: String,
-}
-
-/// What became of it.
+/// What became of a file.
 enum Outcome {
     Block(FileJob, Block),
-    Lost(Lost),
+    Failed(FileJob, String),
     Fatal(String),
 }
 
@@ -149,67 +136,132 @@ enum Outcome {
 pub fn run(
     plan: Plan,
     watch: &mut Watch<'_>,
-    open: impl FnOnce(&Shape) -> Result<Output, String>,
+    open: impl FnOnce(&Shape) -> Result<Opened, String>,
 ) -> Result<Exit, Fault> {
     let Plan { devices, pattern, ifaces, query, mut shape, reader, readers } = plan;
-    let (stop, tally) = (Arc::clone(&watch.stop), Arc::clone(&watch.tally));
-    let mut works = works(devices, pattern, ifaces, Arc::clone(&tally))
-        .take_while(move |_| !stop.load(Ordering::Relaxed));
-
-    // The first file that can be read says what the columns are.
-    let first = loop {
-        match works.next() {
-            None => break None,
-            Some(Work::Fatal(text)) => return Err(text.into()),
-            Some(Work::Lost(lost)) => watch.lost(&lost)?,
-            Some(Work::File(job)) => match reader.fetch(&job.path, &query) {
-                Ok(fetched) => break Some((job, fetched)),
-                Err(ReadError::Fatal(text)) => return Err(text.into()),
-                Err(error) => watch.lost(&lost(job, &error.to_string()))?,
-            },
+    let mut works = works(devices, pattern, ifaces, Arc::clone(&watch.tally));
+    let begun = match shape.layout == Layout::Wide && shape.metrics.is_empty() {
+        true => probe(&mut works, &mut shape, &*reader, &query, &watch.stop)?,
+        false => works.next().into_iter().collect(),
+    };
+    if begun.is_empty() {
+        return Ok(if is_set(&watch.stop) { Exit::Interrupted } else { Exit::NoFiles });
+    }
+    let (mut output, skip) = match open(&shape)? {
+        Opened::Open(output, skip) => (output, skip),
+        Opened::Complete(done) => {
+            watch.tally.earlier(&done);
+            return Ok(exit(&done));
         }
     };
-    let Some((job, fetched)) = first else { return watch.nothing() };
-    if shape.layout == Layout::Wide && shape.metrics.is_empty() {
-        shape.metrics.clone_from(&fetched.sources);
-        shape.exact = true;
-    }
-    let Output { format, mut writer, is_done } = open(&shape)?;
-    drop(fetched);
+    watch.tally.earlier(&output.done());
+    watch.replay(&output)?;
 
-    let size = AtomicUsize::new(0);
-    let outcomes = std::iter::once(Work::File(job))
-        .chain(works)
-        .filter(move |work| match work {
-            Work::File(job) if is_done(job) => {
-                add(&tally.resumed, 1);
-                false
-            }
-            _ => true,
-        })
+    let (format, size) = (output.format(), AtomicUsize::new(0));
+    let outcomes = rest(begun.into_iter().chain(works), skip, Arc::clone(&watch.stop))
         .par_map(readers, move |work| match work {
-            Work::File(job) => export(job, &*reader, &query, &*format, &size),
-            Work::Lost(lost) => Outcome::Lost(lost),
+            Work::File(job, None) => export(job, &*reader, &query, &*format, &size),
+            Work::File(job, Some(reason)) => Outcome::Failed(job, reason),
             Work::Fatal(text) => Outcome::Fatal(text),
         });
     for outcome in outcomes {
         match outcome {
             Outcome::Block(job, block) => {
-                writer.put(&job, &block).map_err(Fault::writing)?;
-                add(&watch.tally.files, 1);
-                add(&watch.tally.rows, block.rows);
-                add(&watch.tally.bytes, block.bytes.len() as u64);
+                output.put(&job, &block).map_err(Fault::writing)?;
+                watch.tally.add_block(&block);
             }
-            Outcome::Lost(lost) => watch.lost(&lost)?,
+            Outcome::Failed(job, reason) => {
+                output.failed(&job, &reason).map_err(Fault::writing)?;
+                add(&watch.tally.failed, 1);
+                watch.tell(&job.path, &job.device.id, &reason)?;
+            }
             Outcome::Fatal(text) => return Err(text.into()),
         }
     }
-    if watch.stop.load(Ordering::Relaxed) {
-        writer.checkpoint().map_err(Fault::writing)?;
+    if is_set(&watch.stop) {
+        output.checkpoint().map_err(Fault::writing)?;
         return Ok(Exit::Interrupted);
     }
-    writer.finish().map_err(Fault::writing)?;
-    Ok(if watch.tally.failed.load(Ordering::Relaxed) > 0 { Exit::SomeFailed } else { Exit::Complete })
+    output.finish().map_err(Fault::writing).map(|done| exit(&done))
+}
+
+fn is_set(stop: &AtomicBool) -> bool {
+    // Nothing else is read because of it.
+    stop.load(Ordering::Relaxed)
+}
+
+fn exit(done: &Done) -> Exit {
+    if done.failed > 0 { Exit::SomeFailed } else { Exit::Complete }
+}
+
+/// Takes files up to the first that can be read, which says what the columns are. They are all read again.
+fn probe(
+    works: &mut impl Iterator<Item = Work>,
+    shape: &mut Shape,
+    reader: &dyn Reader,
+    query: &Query,
+    stop: &AtomicBool,
+) -> Result<Vec<Work>, String> {
+    let mut begun = Vec::new();
+    while let Some(work) = works.next()
+        && !is_set(stop)
+    {
+        let read = match &work {
+            Work::File(job, None) => reader.fetch(&job.path, query),
+            Work::File(_, Some(reason)) => Err(ReadError::Rrdtool(reason.clone())),
+            Work::Fatal(text) => return Err(text.clone()),
+        };
+        begun.push(work);
+        match read {
+            Ok(fetched) => {
+                shape.metrics = fetched.sources;
+                shape.exact = true;
+                return Ok(begun);
+            }
+            Err(ReadError::Fatal(text)) => return Err(text),
+            Err(error) if begun.len() == PROBES => {
+                return Err(format!(
+                    "none of the first {PROBES} files can be read, so the columns are not known: choose by --metrics, or use \
+                     --layout long. The last one: {error}"
+                ));
+            }
+            Err(_) => {}
+        }
+    }
+    match begun.last() {
+        Some(Work::File(job, _)) if !is_set(stop) => {
+            // The first one's reason is as good as any.
+            let reason = reader.fetch(&job.path, query).err().map_or_else(String::new, |e| e.to_string());
+            let path = job.path.display();
+            Err(format!("none of {} files can be read, and nothing was written; {path}: {reason}", begun.len()))
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What an earlier run has not done, until somebody says stop.
+fn rest(
+    mut works: impl Iterator<Item = Work>,
+    mut skip: Skip,
+    stop: Arc<AtomicBool>,
+) -> impl Iterator<Item = Work> {
+    let mut ended = false;
+    std::iter::from_fn(move || {
+        while !ended && !is_set(&stop) {
+            let checked = match works.next() {
+                Some(Work::File(job, reason)) => match skip.passes(&job) {
+                    Ok(true) => continue,
+                    Ok(false) => return Some(Work::File(job, reason)),
+                    Err(changed) => Err(changed),
+                },
+                Some(fatal) => return Some(fatal),
+                None => skip.end(),
+            };
+            ended = true;
+            return checked.err().map(|changed| Work::Fatal(changed.to_string()));
+        }
+        None
+    })
 }
 
 /// All files of all devices.
@@ -225,29 +277,29 @@ fn works(
         Ok((Arc::new(device), found))
     };
     let mut seq = 0;
-    devices.par_map(LISTERS, list).flat_map(move |listed: Result<_, String>| {
+    let listed = devices.par_map(LISTERS, list).flat_map(move |listed: Result<_, String>| {
         add(&tally.devices, 1);
         let (device, found) = match listed {
             Err(text) => return Works::One(Some(Work::Fatal(text))),
             Ok((device, Ok(found))) => (device, found),
             Ok((device, Err(error))) => {
-                let lost = Lost { path: OsString::new(), device, reason: error.to_string() };
-                return Works::One(Some(Work::Lost(lost)));
+                let job = FileJob { seq: 0, path: PathBuf::new(), device };
+                return Works::One(Some(Work::File(job, Some(error.to_string()))));
             }
         };
         if found.is_empty() {
             add(&tally.empty, 1);
         }
         Works::Files(Files { device, found: found.into_iter(), names: None })
-    })
-    .filter_map(move |work| {
-        let Work::File(mut job) = work else { return Some(work) };
-        if !ifaces.has(&job) {
+    });
+    listed.filter_map(move |work| {
+        let Work::File(mut job, reason) = work else { return Some(work) };
+        if reason.is_none() && !ifaces.has(&job) {
             return None;
         }
         job.seq = seq;
         seq += 1;
-        Some(Work::File(job))
+        Some(Work::File(job, reason))
     })
 }
 
@@ -262,7 +314,7 @@ impl Iterator for Works {
     fn next(&mut self) -> Option<Work> {
         match self {
             Works::One(work) => work.take(),
-            Works::Files(files) => files.next().map(Work::File),
+            Works::Files(files) => files.next().map(|job| Work::File(job, None)),
         }
     }
 }
@@ -271,7 +323,7 @@ impl Iterator for Works {
 struct Files {
     device: Arc<Device>,
     found: std::vec::IntoIter<Found>,
-    names: Option<(std::path::PathBuf, std::vec::IntoIter<Box<std::ffi::OsStr>>)>,
+    names: Option<(PathBuf, std::vec::IntoIter<Box<std::ffi::OsStr>>)>,
 }
 
 impl Iterator for Files {
@@ -299,10 +351,10 @@ fn export(
     format: &dyn Format,
     size: &AtomicUsize,
 ) -> Outcome {
-    let fetched: Fetched = match reader.fetch(&job.path, query) {
+    let fetched = match reader.fetch(&job.path, query) {
         Ok(fetched) => fetched,
         Err(ReadError::Fatal(text)) => return Outcome::Fatal(text),
-        Err(error) => return Outcome::Lost(lost(job, &error.to_string())),
+        Err(error) => return Outcome::Failed(job, error.to_string()),
     };
     // A block is as large as the last one, most likely.
     let mut bytes = Vec::with_capacity(size.load(Ordering::Relaxed));
@@ -311,31 +363,21 @@ fn export(
             size.store(bytes.len(), Ordering::Relaxed);
             Outcome::Block(job, Block { bytes, rows })
         }
-        Err(reason) => Outcome::Lost(lost(job, &reason)),
+        Err(reason) => Outcome::Failed(job, reason),
     }
 }
 
-fn lost(job: FileJob, reason: &str) -> Lost {
-    Lost { path: job.path.into(), device: job.device, reason: reason.to_owned() }
-}
-
 impl Watch<'_> {
-    fn lost(&mut self, lost: &Lost) -> Result<(), String> {
-        add(&self.tally.failed, 1);
-        if let Some(text) = self.report.add(&lost.path, &lost.device.id, &lost.reason)? {
+    fn tell(&mut self, path: &Path, device: &str, reason: &str) -> Result<(), String> {
+        if let Some(text) = self.report.add(path.as_os_str(), device, reason)? {
             self.progress.tell(&text);
         }
         Ok(())
     }
 
-    /// No file could be read.
-    fn nothing(&self) -> Result<Exit, Fault> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Ok(Exit::Interrupted);
-        }
-        match self.tally.failed.load(Ordering::Relaxed) {
-            0 => Ok(Exit::NoFiles),
-            failed => Err(format!("none of {failed} files could be read; nothing was written").into()),
-        }
+    /// What failed in an earlier run belongs into this one's report.
+    fn replay(&mut self, output: &Output) -> Result<(), Fault> {
+        let told = output.failures(|_, path, why| self.tell(path, "", why).map_err(io::Error::other));
+        told.map_err(Fault::writing)
     }
 }

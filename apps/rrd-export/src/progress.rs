@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::job::Block;
+use crate::journal::Done;
 use bast::time::Instant;
 use bast::JoinHandle;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
@@ -34,6 +36,21 @@ pub struct Tally {
     pub bytes: AtomicU64,
     /// Files that were left to rrdtool by the reader `auto`.
     pub fallbacks: Arc<AtomicU64>,
+}
+
+impl Tally {
+    /// A file is in the output.
+    pub(crate) fn add_block(&self, block: &Block) {
+        add(&self.files, 1);
+        add(&self.rows, block.rows);
+        add(&self.bytes, block.bytes.len() as u64);
+    }
+
+    /// What an earlier run has done.
+    pub(crate) fn earlier(&self, done: &Done) {
+        add(&self.resumed, done.files - done.failed);
+        add(&self.failed, done.failed);
+    }
 }
 
 /// Adds to a counter.
