@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod devices;
 pub mod exit;
+pub mod export;
 pub mod generate;
 pub mod job;
 pub mod journal;
