@@ -134,7 +134,8 @@ fn interval(args: &Export, before: &Options) -> Result<(i64, i64), Fault> {
     }
     let now = Zoned::now();
     let to = moment(&args.to, &now, None).map_err(|error| usage(format!("--to: {error}")))?;
-    let from = moment(&args.from, &now, Some(to)).map_err(|error| usage(format!("--from: {error}")))?;
+    let from =
+        moment(&args.from, &now, Some(to)).map_err(|error| usage(format!("--from: {error}")))?;
     if to < from {
         let (from_, to_) = (&args.from, &args.to);
         return Err(usage(format!("--from {from_} ({from}) is after --to {to_} ({to})")));
@@ -147,7 +148,9 @@ fn check_columns(devices: &Devices, pattern: &Pattern) -> Result<(), String> {
         None => Ok(()),
         Some(column) => {
             let there = devices.columns().join(", ");
-            Err(format!("the pattern needs a column {column:?}, and the devices have {there}: see --query and --pattern"))
+            Err(format!(
+                "the pattern needs a column {column:?}, and the devices have {there}: see --query and --pattern"
+            ))
         }
     }
 }
@@ -168,7 +171,9 @@ fn shape(args: &Export, devices: &Devices, names: Names, before: &Options) -> Re
             _ if has(devices, name) => Column::Device(name.clone()),
             _ => {
                 let there = devices.columns().join(", ");
-                return Err(usage(format!("--columns: {name:?} is none of time, iface, path, {there}")));
+                return Err(usage(format!(
+                    "--columns: {name:?} is none of time, iface, path, {there}"
+                )));
             }
         });
     }
