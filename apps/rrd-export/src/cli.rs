@@ -86,7 +86,13 @@ pub enum LayoutKind {
 #[derive(Clone, Debug, Args)]
 pub struct Export {
     /// Where the devices are: an SQLite file, a .tsv file, mysql://… or postgres://…
-    #[arg(short, long, value_name = "SOURCE", default_value = "devices.sqlite", help_heading = "Files")]
+    #[arg(
+        short,
+        long,
+        value_name = "SOURCE",
+        default_value = "devices.sqlite",
+        help_heading = "Files"
+    )]
     pub devices: String,
     /// What is asked of the database; a column must be called id
     #[arg(short, long, value_name = "SQL", default_value = devices::QUERY, help_heading = "Files")]
@@ -103,10 +109,22 @@ pub struct Export {
 
     /// The first moment: 2018-10-28, '2018-10-28 14:30', yesterday, -1d, end-6h, '2 days ago', seconds since the epoch; in the
     /// zone of TZ
-    #[arg(long, value_name = "TIME", default_value = "end-1d", allow_hyphen_values = true, help_heading = "Rows")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "end-1d",
+        allow_hyphen_values = true,
+        help_heading = "Rows"
+    )]
     pub from: String,
     /// The last moment
-    #[arg(long, value_name = "TIME", default_value = "now", allow_hyphen_values = true, help_heading = "Rows")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "now",
+        allow_hyphen_values = true,
+        help_heading = "Rows"
+    )]
     pub to: String,
     /// The consolidation function
     #[arg(long, default_value = "AVERAGE", ignore_case = true, value_parser = cf, help_heading = "Rows")]
@@ -139,6 +157,9 @@ pub struct Export {
     /// Go on where an interrupted run with the same options has stopped
     #[arg(long, help_heading = "Output")]
     pub resume: bool,
+    /// How often the output is made lasting, for --resume to go on from there; 0: after every file
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = pause, help_heading = "Output")]
+    pub checkpoint: Duration,
     /// Nothing on standard error but what is fatal
     #[arg(long, help_heading = "Output")]
     pub quiet: bool,
@@ -196,11 +217,17 @@ pub struct Generate {
 
 fn cf(name: &str) -> Result<Cf, String> {
     let found = name.to_uppercase().parse();
-    found.map_err(|error: rrd_file::Error| format!("{error}: AVERAGE, MIN, MAX and LAST are the usual ones"))
+    found.map_err(|error: rrd_file::Error| {
+        format!("{error}: AVERAGE, MIN, MAX and LAST are the usual ones")
+    })
 }
 
 fn patience(text: &str) -> Result<Duration, String> {
     time::seconds(text).map(Duration::from_secs)
+}
+
+fn pause(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { patience(text) }
 }
 
 /// Writes the man page.
@@ -230,13 +257,16 @@ mod tests {
     #[test]
     fn the_command_line_makes_sense() {
         Cli::command().debug_assert();
-        let cli = Cli::parse_from(["rrd-export", "--from", "-1d", "--cf", "max", "--ifaces", "a,b*"]);
+        let cli =
+            Cli::parse_from(["rrd-export", "--from", "-1d", "--cf", "max", "--ifaces", "a,b*"]);
         assert!(cli.command.is_none());
         assert_eq!((&*cli.export.from, cli.export.cf), ("-1d", Cf::Max));
         assert_eq!(cli.export.ifaces, ["a", "b*"]);
         let cli = Cli::parse_from(["rrd-export", "export", "-o", "-", "--resolution", "1h"]);
         assert!(matches!(cli.command, Some(Command::Export(e)) if e.resolution == Some(3600)));
-        for wrong in [["--cf", "MEDIAN"], ["--resolution", "0"], ["--readers", "0"], ["--reader", "x"]] {
+        for wrong in
+            [["--cf", "MEDIAN"], ["--resolution", "0"], ["--readers", "0"], ["--reader", "x"]]
+        {
             let args = ["rrd-export"].iter().chain(&wrong);
             assert_eq!(Cli::try_parse_from(args).unwrap_err().exit_code(), 2, "{wrong:?}");
         }

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bast::CancelOnDrop;
 use bast::signal::CtrlC;
@@ -26,9 +25,6 @@ use crate::reader::native::Native;
 use crate::reader::rrdtool::{self, Rrdtool};
 use crate::report::Report;
 use crate::time::moment;
-
-/// How often the output is made lasting, so that a killed run can be resumed from there.
-const EVERY: Duration = Duration::from_secs(2);
 
 /// How many files the native reader has in hand for each core: some wait for the disk while one is worked on.
 const FILES_PER_CORE: usize = 16;
@@ -77,7 +73,7 @@ fn try_export(args: &Export) -> Result<Exit, Fault> {
             shape: shape.clone(),
             options: options(args, &query, shape),
             resume: args.resume,
-            every: EVERY,
+            every: args.checkpoint,
         });
         opened.map_err(|error| error.to_string())
     });
@@ -134,7 +130,8 @@ fn interval(args: &Export, before: &Options) -> Result<(i64, i64), Fault> {
     }
     let now = Zoned::now();
     let to = moment(&args.to, &now, None).map_err(|error| usage(format!("--to: {error}")))?;
-    let from = moment(&args.from, &now, Some(to)).map_err(|error| usage(format!("--from: {error}")))?;
+    let from =
+        moment(&args.from, &now, Some(to)).map_err(|error| usage(format!("--from: {error}")))?;
     if to < from {
         let (from_, to_) = (&args.from, &args.to);
         return Err(usage(format!("--from {from_} ({from}) is after --to {to_} ({to})")));
@@ -147,7 +144,9 @@ fn check_columns(devices: &Devices, pattern: &Pattern) -> Result<(), String> {
         None => Ok(()),
         Some(column) => {
             let there = devices.columns().join(", ");
-            Err(format!("the pattern needs a column {column:?}, and the devices have {there}: see --query and --pattern"))
+            Err(format!(
+                "the pattern needs a column {column:?}, and the devices have {there}: see --query and --pattern"
+            ))
         }
     }
 }
@@ -168,7 +167,9 @@ fn shape(args: &Export, devices: &Devices, names: Names, before: &Options) -> Re
             _ if has(devices, name) => Column::Device(name.clone()),
             _ => {
                 let there = devices.columns().join(", ");
-                return Err(usage(format!("--columns: {name:?} is none of time, iface, path, {there}")));
+                return Err(usage(format!(
+                    "--columns: {name:?} is none of time, iface, path, {there}"
+                )));
             }
         });
     }

@@ -84,7 +84,8 @@ impl Plan {
     fn template(&self) -> Result<Database, String> {
         let mut builder = Builder::new(self.begin(), self.step);
         for number in 0..self.sources {
-            let name = SOURCES.get(number as usize).map_or(format!("source{number}"), |n| n.to_string());
+            let name =
+                SOURCES.get(number as usize).map_or(format!("source{number}"), |n| n.to_string());
             builder = builder.source(Source::new(Kind::Gauge, &name, 2 * self.step));
         }
         let archive = Archive::new(Cf::Average, 0.5, 1, self.rows);
@@ -125,8 +126,15 @@ pub fn command(args: &cli::Generate) -> Exit {
         Ok(()) if args.quiet => Exit::Complete,
         Ok(()) => {
             let dir = dir.display();
-            eprintln!("{files} files of {devices} devices in {:.1} s; to export them:", begun.elapsed().as_secs_f64());
-            eprintln!("  rrd-export --devices {dir}/devices.sqlite --base {dir} --from {} --to {}", plan.begin(), end);
+            eprintln!(
+                "{files} files of {devices} devices in {:.1} s; to export them:",
+                begun.elapsed().as_secs_f64()
+            );
+            eprintln!(
+                "  rrd-export --devices {dir}/devices.sqlite --base {dir} --from {} --to {}",
+                plan.begin(),
+                end
+            );
             Exit::Complete
         }
         Err(error) => {
@@ -160,7 +168,8 @@ pub fn generate(plan: &Plan, made: impl Fn(u64) + Sync) -> Result<(), String> {
             fs::create_dir_all(&dir).map_err(|error| at(&dir, error))?;
             for number in files {
                 let path = dir.join(format!("eth{number}.rrd"));
-                fs::write(&path, plan.file(device, number, &template)?).map_err(|error| at(&path, error))?;
+                fs::write(&path, plan.file(device, number, &template)?)
+                    .map_err(|error| at(&path, error))?;
             }
             Ok::<_, String>(())
         })?;
@@ -189,7 +198,11 @@ fn database(plan: &Plan) -> rusqlite::Result<()> {
         let mut insert = transaction.prepare("INSERT INTO devices VALUES (?, ?, ?)")?;
         for device in 0..plan.devices {
             let dc = plan.dc(device);
-            insert.execute(((device + 1) as i64, format!("host{:06}.{dc}.example", device + 1), dc))?;
+            insert.execute((
+                (device + 1) as i64,
+                format!("host{:06}.{dc}.example", device + 1),
+                dc,
+            ))?;
         }
     }
     transaction.commit()

@@ -9,13 +9,24 @@ use rrd_export::exit::Exit;
 use rrd_export::export::export;
 use rrd_export::generate;
 
+/// Of the fiber that drives an export, in bytes. What is not used takes no memory.
+const STACK: usize = 2 << 20;
+
 fn main() -> ExitCode {
     let Cli { command, export: args } = Cli::parse();
     let exit = match command.unwrap_or(Command::Export(args)) {
-        Command::Export(args) => match bast::spawn(move || export(&args)).join() {
-            Ok(exit) => exit,
-            Err(panic) => std::panic::resume_unwind(panic),
-        },
+        Command::Export(args) => {
+            // SQLite and the frames of a build without optimisation want more than fibers have.
+            let builder = bast::Builder::new().name("export".into()).stack_size(STACK);
+            match builder.spawn(move || export(&args)).map(bast::JoinHandle::join) {
+                Ok(Ok(exit)) => exit,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(error) => {
+                    eprintln!("rrd-export: {error}");
+                    Exit::Fatal
+                }
+            }
+        }
         Command::Generate(args) => generate::command(&args),
         Command::Man => print(|out| cli::man(out)),
         Command::Completions { shell } => print(|out| cli::completions(shell, out)),

@@ -90,10 +90,12 @@ impl Pattern {
 
     /// The device columns that it needs.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        self.components.iter().flat_map(|component| &component.parts).filter_map(|part| match part {
-            Part::Column(column) => Some(&**column),
-            Part::Text(_) => None,
-        })
+        self.components.iter().flat_map(|component| &component.parts).filter_map(
+            |part| match part {
+                Part::Column(column) => Some(&**column),
+                Part::Text(_) => None,
+            },
+        )
     }
 
     /// A device's files, by directory. None is no error, and neither is a directory that is not there.
@@ -136,9 +138,8 @@ impl Pattern {
         let glob = first.glob(device).map_err(io::Error::other)?;
         let matcher = self.matcher(&glob).map_err(io::Error::other)?;
         let hidden = glob.starts_with('.');
-        let matches = |name: &OsStr| {
-            matcher.is_match(name) && (hidden || !name.as_bytes().starts_with(b"."))
-        };
+        let matches =
+            |name: &OsStr| matcher.is_match(name) && (hidden || !name.as_bytes().starts_with(b"."));
         let names = list(dir, matches)?;
         if rest.is_empty() {
             if !names.is_empty() {
@@ -218,7 +219,9 @@ impl Component {
                     let value = device.get(column).unwrap_or_default();
                     if value.contains(['/', '\0']) {
                         let id = &device.id;
-                        return Err(format!("device {id:?}: its {column} {value:?} cannot be in a path"));
+                        return Err(format!(
+                            "device {id:?}: its {column} {value:?} cannot be in a path"
+                        ));
                     }
                     text.push_str(&quote(value));
                 }
@@ -235,7 +238,9 @@ impl Component {
 /// What is not there has nothing in it.
 fn absent<T: Default>(result: io::Result<T>, path: &Path) -> io::Result<T> {
     match result {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
             Ok(T::default())
         }
         Err(error) => Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
@@ -289,8 +294,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path();
         for path in [
-            "ams/7/b.rrd", "ams/7/a b.rrd", "ams/7/.hidden.rrd", "ams/7/a.txt", "ams/7/it's\n\"x\".rrd",
-            "ams/8/a.rrd", "ams/[r]*/7.rrd", "ams/rx/7.rrd", "ams/7/deep/er/c.rrd",
+            "ams/7/b.rrd",
+            "ams/7/a b.rrd",
+            "ams/7/.hidden.rrd",
+            "ams/7/a.txt",
+            "ams/7/it's\n\"x\".rrd",
+            "ams/8/a.rrd",
+            "ams/[r]*/7.rrd",
+            "ams/rx/7.rrd",
+            "ams/7/deep/er/c.rrd",
         ] {
             fs::create_dir_all(base.join(path).parent().unwrap()).unwrap();
             fs::write(base.join(path), "").unwrap();

@@ -86,7 +86,9 @@ impl Fault {
     fn writing(error: io::Error) -> Fault {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Fault { exit: Exit::OutputClosed, text: String::new() },
-            io::ErrorKind::StorageFull => format!("output: {error}: make room and go on by --resume").into(),
+            io::ErrorKind::StorageFull => {
+                format!("output: {error}: make room and go on by --resume").into()
+            }
             _ => format!("output: {error}").into(),
         }
     }
@@ -103,7 +105,8 @@ impl Ifaces {
     /// One is no glob.
     pub fn new(names: &[String]) -> Result<Ifaces, String> {
         let glob = |name: &String| {
-            let glob = GlobBuilder::new(name).build().map_err(|error| format!("ifaces: {error}"))?;
+            let glob =
+                GlobBuilder::new(name).build().map_err(|error| format!("ifaces: {error}"))?;
             Ok::<_, String>(glob.compile_matcher())
         };
         Ok(Ifaces(Arc::new(names.iter().map(glob).collect::<Result<_, _>>()?)))
@@ -158,12 +161,14 @@ pub fn run(
     watch.replay(&output)?;
 
     let (format, size) = (output.format(), AtomicUsize::new(0));
-    let outcomes = rest(begun.into_iter().chain(works), skip, Arc::clone(&watch.stop))
-        .par_map(readers, move |work| match work {
+    let outcomes = rest(begun.into_iter().chain(works), skip, Arc::clone(&watch.stop)).par_map(
+        readers,
+        move |work| match work {
             Work::File(job, None) => export(job, &*reader, &query, &*format, &size),
             Work::File(job, Some(reason)) => Outcome::Failed(job, reason),
             Work::Fatal(text) => Outcome::Fatal(text),
-        });
+        },
+    );
     for outcome in outcomes {
         match outcome {
             Outcome::Block(job, block) => {
@@ -231,9 +236,13 @@ fn probe(
     match begun.last() {
         Some(Work::File(job, _)) if !is_set(stop) => {
             // The first one's reason is as good as any.
-            let reason = reader.fetch(&job.path, query).err().map_or_else(String::new, |e| e.to_string());
+            let reason =
+                reader.fetch(&job.path, query).err().map_or_else(String::new, |e| e.to_string());
             let path = job.path.display();
-            Err(format!("none of {} files can be read, and nothing was written; {path}: {reason}", begun.len()))
+            Err(format!(
+                "none of {} files can be read, and nothing was written; {path}: {reason}",
+                begun.len()
+            ))
         }
         _ => Ok(Vec::new()),
     }
@@ -377,7 +386,8 @@ impl Watch<'_> {
 
     /// What failed in an earlier run belongs into this one's report.
     fn replay(&mut self, output: &Output) -> Result<(), Fault> {
-        let told = output.failures(|_, path, why| self.tell(path, "", why).map_err(io::Error::other));
+        let told =
+            output.failures(|_, path, why| self.tell(path, "", why).map_err(io::Error::other));
         told.map_err(Fault::writing)
     }
 }

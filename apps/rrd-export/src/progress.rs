@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::job::Block;
 use crate::journal::Done;
-use bast::time::Instant;
 use bast::JoinHandle;
+use bast::time::Instant;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
 /// How often the line is drawn.

@@ -40,10 +40,17 @@ impl Report {
     ///
     /// # Errors
     /// The report cannot be written.
-    pub fn add(&mut self, path: &OsStr, device: &str, reason: &str) -> Result<Option<String>, String> {
+    pub fn add(
+        &mut self,
+        path: &OsStr,
+        device: &str,
+        reason: &str,
+    ) -> Result<Option<String>, String> {
         self.count += 1;
         let mut line = Vec::new();
-        for (at, field) in [path.as_bytes(), device.as_bytes(), reason.as_bytes()].iter().enumerate() {
+        for (at, field) in
+            [path.as_bytes(), device.as_bytes(), reason.as_bytes()].iter().enumerate()
+        {
             if at > 0 {
                 line.push(b'\t');
             }

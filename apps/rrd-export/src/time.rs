@@ -59,11 +59,16 @@ fn plain(text: &str, now: &Zoned, end: Option<i64>) -> Option<Zoned> {
     }
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     // Eight digits are a date if they can be one, as rrdtool has it.
-    if digits && text.len() == 8 && let Ok(date) = Date::strptime("%Y%m%d", text) {
+    if digits
+        && text.len() == 8
+        && let Ok(date) = Date::strptime("%Y%m%d", text)
+    {
         return date.to_zoned(zone.clone()).ok();
     }
     let epoch = text.strip_prefix('@').unwrap_or(text);
-    if let Ok(second) = epoch.parse::<i64>() && (digits || epoch.len() < text.len()) {
+    if let Ok(second) = epoch.parse::<i64>()
+        && (digits || epoch.len() < text.len())
+    {
         return Some(Timestamp::from_second(second).ok()?.to_zoned(zone.clone()));
     }
     if let Ok(zoned) = text.parse::<Zoned>() {

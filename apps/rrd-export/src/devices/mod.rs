@@ -48,10 +48,14 @@ impl Source {
         match text.split_once(':') {
             Some(("sqlite", path)) => Source::Sqlite(path.trim_start_matches("//").into()),
             Some(("tsv", path)) => Source::Tsv(path.into()),
-            Some(("mysql" | "mariadb" | "postgres" | "postgresql", rest)) if rest.starts_with("//") => {
+            Some(("mysql" | "mariadb" | "postgres" | "postgresql", rest))
+                if rest.starts_with("//") =>
+            {
                 Source::Server(text.to_owned())
             }
-            _ if text == "-" || matches!(extension, Some("tsv" | "txt")) => Source::Tsv(text.into()),
+            _ if text == "-" || matches!(extension, Some("tsv" | "txt")) => {
+                Source::Tsv(text.into())
+            }
             _ => Source::Sqlite(text.into()),
         }
     }
@@ -68,7 +72,8 @@ impl Source {
             Source::Server(url) => sql::read(url, query),
             #[cfg(not(feature = "servers"))]
             Source::Server(_) => {
-                Err("this rrd-export was built without MySQL and PostgreSQL (feature `servers`)".into())
+                Err("this rrd-export was built without MySQL and PostgreSQL (feature `servers`)"
+                    .into())
             }
         }
     }
@@ -223,7 +228,10 @@ mod tests {
         assert_eq!(devices.total(), rows as u64);
         for (n, device) in devices.enumerate() {
             let device = device.unwrap();
-            assert_eq!((device.id.as_str(), device.name.as_str()), (&*n.to_string(), &*n.to_string()));
+            assert_eq!(
+                (device.id.as_str(), device.name.as_str()),
+                (&*n.to_string(), &*n.to_string())
+            );
             assert_eq!((device.get("dc"), device.get("site")), (Some("a\nb"), Some(&*long)));
         }
     }

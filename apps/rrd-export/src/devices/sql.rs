@@ -19,7 +19,9 @@ pub(super) fn read(url: &str, query: &str) -> Result<Devices, String> {
         let connected = bast::timeout(PATIENCE, || AnyConnection::connect(url).wait());
         let mut connection = match connected {
             Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return Err(format!("devices {shown}: {error}; does the server run?")),
+            Ok(Err(error)) => {
+                return Err(format!("devices {shown}: {error}; does the server run?"));
+            }
             Err(_) => return Err(format!("devices {shown}: no answer for {PATIENCE:?}")),
         };
         let failed = |error: sqlx::Error| format!("devices {shown}: {error}\n  query: {query}");
@@ -32,7 +34,8 @@ pub(super) fn read(url: &str, query: &str) -> Result<Devices, String> {
                 Some(sink) => sink,
                 none => none.insert(Sink::new(names(&row)).map_err(here)?),
             };
-            let values = values(&row).map_err(|error| here(format!("device {}: {error}", sink.count + 1)))?;
+            let values = values(&row)
+                .map_err(|error| here(format!("device {}: {error}", sink.count + 1)))?;
             sink.push(values.iter().map(String::as_str)).map_err(here)?;
         }
         drop(rows);

@@ -23,7 +23,9 @@ pub(super) fn read(path: &Path, query: &str) -> Result<Devices, String> {
     database.busy_timeout(PATIENCE).map_err(failed)?;
     let mut statement = database.prepare(query).map_err(failed)?;
     if !statement.readonly() {
-        return Err(format!("devices {shown}: the query would change the database\n  query: {query}"));
+        return Err(format!(
+            "devices {shown}: the query would change the database\n  query: {query}"
+        ));
     }
     let names: Vec<_> = statement.column_names().into_iter().map(str::to_owned).collect();
     let count = names.len();

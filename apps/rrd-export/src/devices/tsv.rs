@@ -11,7 +11,9 @@ pub(super) fn read(path: &Path) -> Result<Devices, String> {
         Box::new(io::stdin().lock())
     } else {
         let file = File::open(path);
-        Box::new(BufReader::new(file.map_err(|error| format!("devices {}: {error}", path.display()))?))
+        Box::new(BufReader::new(
+            file.map_err(|error| format!("devices {}: {error}", path.display()))?,
+        ))
     };
     parse(lines).map_err(|error| format!("devices {}: {error}", path.display()))
 }
@@ -23,8 +25,10 @@ fn parse(input: impl BufRead) -> Result<Devices, String> {
         let line = line.map_err(|error| format!("line {}: {error}", at + 1))?;
         Ok(Some((at + 1, line.trim_end_matches('\r').to_owned())))
     };
-    let (_, header) = next()?.ok_or("it is empty; its first line names the columns: id, name, dc")?;
-    let names: Vec<_> = header.trim_start_matches('\u{feff}').split('\t').map(str::to_owned).collect();
+    let (_, header) =
+        next()?.ok_or("it is empty; its first line names the columns: id, name, dc")?;
+    let names: Vec<_> =
+        header.trim_start_matches('\u{feff}').split('\t').map(str::to_owned).collect();
     let count = names.len();
     let mut sink = Sink::new(names).map_err(|error| format!("{error} (separated by tabs)"))?;
     while let Some((at, line)) = next()? {

@@ -72,7 +72,9 @@ mod tests {
         let fallbacks = Arc::default();
         let auto = Auto::new(Other(other), Arc::clone(&fallbacks));
         let query = Query::new(Cf::Average, 1_700_000_000, 1_700_003_600);
-        let result = auto.fetch(file.path(), &query).map_or_else(|e| e.to_string(), |f| f.sources[0].clone());
+        let result = auto
+            .fetch(file.path(), &query)
+            .map_or_else(|e| e.to_string(), |f| f.sources[0].clone());
         (result, fallbacks.load(Ordering::Relaxed))
     }
 
@@ -87,7 +89,8 @@ mod tests {
         assert_eq!(count, 0);
         let (error, _) = fetch(&later, || Err(ReadError::Fatal("not installed".into())));
         assert!(error.contains("0006") && !error.contains("installed"), "{error}");
-        let (error, _) = fetch(b"no such format, whatever rrdtool would say of it", || panic!("asked"));
+        let (error, _) =
+            fetch(b"no such format, whatever rrdtool would say of it", || panic!("asked"));
         assert_eq!(error, "not an RRD file");
     }
 }
