@@ -7,6 +7,7 @@
 //!                          |    sync/<mechanism>.rs  locks, channels, select, timeouts, cancellation
 //!                          |    diet/                 people who are fed (a grid and a plan of its own)
 //!                          |    delimcc/<style>.rs  waits in a loop and under recursion
+//!                          |    export/               RRD files into one CSV
 //!                          |    udp.rs               datagrams, singly and in batches
 //!                          |    serve/<runtime>.rs   servers; echo.rs, proxy.rs, pong.rs load them
 //! ```
@@ -16,6 +17,7 @@ mod children;
 mod delimcc;
 mod diet;
 mod echo;
+mod export;
 mod files;
 mod go;
 mod httpfile;
@@ -77,6 +79,7 @@ Examples:
 
 `pong` and `httpfile` need ab and wrk (apt-get install -y apache2-utils wrk); the subject go needs a
 Go toolchain, nginx needs nginx (apt-get install -y nginx-light),
+rrd-export needs rrdtool (apt-get install -y rrdtool) and builds apps/rrd-export when it is run;
 lwt needs OCaml (apt-get install -y ocaml-nox ocaml-findlib liblwt-ocaml-dev). What is missing is skipped with a note. Progress goes to stderr. The exit status is 1
 if a subject failed.";
 
@@ -96,7 +99,7 @@ enum Action {
         /// Writes one JSON object a line: bench, param, subject, unit, median, min, n
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
-        /// Writes the curves of `delimcc` as delimcc.csv, .json and .html into this folder
+        /// Writes the curves of `delimcc` and `rrd-export` into this folder, each as .csv, .json and .html
         #[arg(long, value_name = "DIR")]
         curves: Option<PathBuf>,
         /// Only these subjects; `tokio` and `bast` take all of their family
@@ -162,9 +165,19 @@ fn act(action: Action) -> Result<ExitCode, String> {
             }
             written?;
             if let Some(folder) = curves {
-                let study = delimcc::study(&outcome.records).ok_or("no curve was measured")?;
-                for path in study.write(&folder, "delimcc")? {
-                    eprintln!("written: {}", path.display());
+                let studies = [
+                    ("delimcc", delimcc::study(&outcome.records)),
+                    ("rrd-export", export::study(&outcome.records)),
+                ];
+                let measured = studies.into_iter().filter_map(|(name, study)| Some((name, study?)));
+                let measured: Vec<_> = measured.collect();
+                if measured.is_empty() {
+                    return Err("no curve was measured".to_owned());
+                }
+                for (name, study) in measured {
+                    for path in study.write(&folder, name)? {
+                        eprintln!("written: {}", path.display());
+                    }
                 }
             }
             if outcome.disturbed > 0 {

@@ -21,6 +21,9 @@ pub(crate) mod units {
     pub(crate) const FAILED: &str = "failed";
     pub(crate) const CPU_GIB: &str = "cpu ms/GiB";
     pub(crate) const GIB_S: &str = "GiB/s";
+    pub(crate) const WALL_S: &str = "s";
+    pub(crate) const CPU_TREE: &str = "cpu s of all processes";
+    pub(crate) const TREE_MB: &str = "MB of all processes";
     pub(crate) const PEAK_MB: &str = "MB RSS peak";
     pub(crate) const RSS_MB: &str = "MB RSS";
     pub(crate) const PTE_MB: &str = "MB page tables";
@@ -41,6 +44,8 @@ pub(crate) enum Kind {
     Pong,
     /// As `Pong`, for servers of files.
     Files,
+    /// A program with children of its own, to its end.
+    Export,
 }
 
 /// One parameter of a benchmark and its subjects.
@@ -389,6 +394,19 @@ pub(crate) const BENCHES: &[Bench] = &[
         kind: Kind::Micro,
         units: &[units::MS_CHILD, units::CPU_CHILD, units::CPU_ALL_CHILD],
         params: &[both("32@2", &["bast-uring", "bast-epoll", "tokio-multi", "threads", "go"])],
+    },
+    Bench {
+        name: "rrd-export",
+        about: "5,000 RRD files into one CSV with N rrdtools, or by a reader of our own: wall, CPU and memory of the whole tree",
+        kind: Kind::Export,
+        units: &[units::WALL_S, units::CPU_TREE, units::TREE_MB],
+        params: &[
+            both("1", &["bast", "sequential", "tokio-multi", "lwt"]),
+            both("2", &["bast", "processes", "tokio-multi", "lwt"]),
+            full("4", &["bast", "tokio-multi", "lwt"]),
+            full("8", &["bast", "tokio-multi", "lwt"]),
+            both("native", &["bast-native", "floor"]),
+        ],
     },
     Bench {
         name: "echo",

@@ -5,7 +5,7 @@ use crate::micro::Values;
 use crate::registry::{Case, Kind};
 use crate::report::Record;
 use crate::stats::Span;
-use crate::{echo, go, httpfile, ocaml, pong, proc, proxy};
+use crate::{echo, export, go, httpfile, ocaml, pong, proc, proxy};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Effort {
 impl Effort {
     fn rounds(&self, case: &Case) -> usize {
         let default = match (case.bench.name, self.quick) {
-            ("sleepers" | "pong" | "httpfile", true) => 1,
+            ("sleepers" | "pong" | "httpfile" | "rrd-export", true) => 1,
             ("timer-delay" | "echo" | "proxy", true) => 2,
             (_, true) => 3,
             ("sleepers" | "echo" | "pong" | "proxy", false) => 3,
@@ -63,6 +63,12 @@ pub(crate) fn run(cases: &[Case], effort: &Effort) -> Outcome {
         let at = format!("[{}/{}] {} {}", i + 1, cases.len(), case.bench.name, case.param);
         if matches!(case.bench.kind, Kind::Pong | Kind::Files)
             && let Some(hint) = pong::missing(case.param)
+        {
+            eprintln!("{at}: skipped: {hint}");
+            continue;
+        }
+        if case.bench.kind == Kind::Export
+            && let Some(hint) = export::missing(case.param)
         {
             eprintln!("{at}: skipped: {hint}");
             continue;
@@ -144,6 +150,7 @@ fn measure(case: &Case, subject: &str, effort: &Effort) -> Result<Values, String
             let count = case.param.parse().map_err(|_| format!("no number: {}", case.param))?;
             echo::measure(subject, count, span)
         }
+        Kind::Export => export::measure(subject, case.param, effort.quick),
         Kind::Proxy => proxy::measure(subject, case.param, span),
         Kind::Pong => pong::measure(subject, case.param, effort.quick),
         Kind::Files => httpfile::measure(subject, case.param, effort.quick),

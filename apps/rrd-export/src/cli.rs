@@ -157,6 +157,9 @@ pub struct Export {
     /// Go on where an interrupted run with the same options has stopped
     #[arg(long, help_heading = "Output")]
     pub resume: bool,
+    /// How often the output is made lasting, for --resume to go on from there; 0: after every file
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = pause, help_heading = "Output")]
+    pub checkpoint: Duration,
     /// Nothing on standard error but what is fatal
     #[arg(long, help_heading = "Output")]
     pub quiet: bool,
@@ -221,6 +224,10 @@ fn cf(name: &str) -> Result<Cf, String> {
 
 fn patience(text: &str) -> Result<Duration, String> {
     time::seconds(text).map(Duration::from_secs)
+}
+
+fn pause(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { patience(text) }
 }
 
 /// Writes the man page.

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bast::CancelOnDrop;
 use bast::signal::CtrlC;
@@ -26,9 +25,6 @@ use crate::reader::native::Native;
 use crate::reader::rrdtool::{self, Rrdtool};
 use crate::report::Report;
 use crate::time::moment;
-
-/// How often the output is made lasting, so that a killed run can be resumed from there.
-const EVERY: Duration = Duration::from_secs(2);
 
 /// How many files the native reader has in hand for each core: some wait for the disk while one is worked on.
 const FILES_PER_CORE: usize = 16;
@@ -77,7 +73,7 @@ fn try_export(args: &Export) -> Result<Exit, Fault> {
             shape: shape.clone(),
             options: options(args, &query, shape),
             resume: args.resume,
-            every: EVERY,
+            every: args.checkpoint,
         });
         opened.map_err(|error| error.to_string())
     });

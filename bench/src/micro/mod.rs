@@ -54,6 +54,9 @@ pub(crate) fn run(subject: &str, job: &Job) -> Result<Values, String> {
     if crate::children::has(job) {
         return crate::children::run(subject, job);
     }
+    if crate::export::has(job) {
+        return crate::export::run(subject, job);
+    }
     if crate::diet::has(job) {
         return crate::diet::run(subject, job);
     }

@@ -21,8 +21,10 @@ mod error;
 mod list;
 mod text;
 
+use std::fs::TryLockError;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bast::fs::{File, OpenOptions};
 
@@ -72,17 +74,25 @@ pub(crate) struct Found {
     pub(crate) complete: bool,
 }
 
+/// A lock outlives its owner for a moment: in a child that has been forked and has not closed its files yet.
+const LOCK_TRIES: u32 = 20;
+
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
 impl Journal {
     /// Opens it for this run alone.
     fn open(path: &Path, create: bool) -> Result<File, JournalError> {
         let io = |error| JournalError::Io(path.to_owned(), error);
         let mut how = OpenOptions::new();
         let file = how.read(true).write(true).create(create).open(path).map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(std::fs::TryLockError::WouldBlock) => Err(JournalError::Busy(path.to_owned())),
-            Err(std::fs::TryLockError::Error(error)) => Err(io(error)),
+        for _ in 0..LOCK_TRIES {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) => bast::sleep(LOCK_PAUSE),
+                Err(TryLockError::Error(error)) => return Err(io(error)),
+            }
         }
+        Err(JournalError::Busy(path.to_owned()))
     }
 
     /// Begins one. What was there is gone.

@@ -99,26 +99,27 @@ impl Table {
     pub(super) fn row_group(&self, blocks: &[u8]) -> io::Result<(Vec<u8>, RowGroup)> {
         let parts: Vec<Part<'_>> = Parts { bytes: blocks, shape: &self.shape }.collect();
         let properties = Arc::clone(&self.properties);
-        let mut file = SerializedFileWriter::new(Vec::new(), Arc::clone(&self.schema), properties)
-            .map_err(wrong)?;
-        let mut group = file.next_row_group().map_err(wrong)?;
-        self.columns(&mut group, &parts).map_err(wrong)?;
-        group.close().map_err(wrong)?;
-        let metadata = file.finish().map_err(wrong)?;
-        let columns = metadata.row_group(0).columns();
-        let end =
-            columns.iter().map(|column| column.byte_range()).map(|(start, length)| start + length);
-        let end = end.max().unwrap_or(MAGIC.len() as u64) as usize;
-        let mut bytes = file.into_inner().map_err(wrong)?;
-        bytes.truncate(end);
+        let mut bytes = Vec::new();
+        let metadata = {
+            let schema = Arc::clone(&self.schema);
+            let mut file =
+                SerializedFileWriter::new(&mut bytes, schema, properties).map_err(wrong)?;
+            let mut group = file.next_row_group().map_err(wrong)?;
+            self.columns(&mut group, &parts).map_err(wrong)?;
+            group.close().map_err(wrong)?;
+            file.close().map_err(wrong)?
+        };
+        let columns = metadata.row_group(0).columns().iter();
+        let end = columns.map(|column| column.byte_range()).map(|(start, length)| start + length);
+        bytes.truncate(end.max().unwrap_or(MAGIC.len() as u64) as usize);
         bytes.drain(..MAGIC.len());
         Ok((bytes, RowGroup(metadata)))
     }
 
     /// Writes the columns one after the other.
-    fn columns(
+    fn columns<W: io::Write + Send>(
         &self,
-        group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
+        group: &mut SerializedRowGroupWriter<'_, W>,
         parts: &[Part<'_>],
     ) -> parquet::errors::Result<()> {
         let long = self.shape.layout == Layout::Long;

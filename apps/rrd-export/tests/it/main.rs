@@ -1,1 +1,6 @@
 //! Tests of the program and its parts.
+
+mod fleet;
+mod outputs;
+mod resume;
+mod rrdtool;

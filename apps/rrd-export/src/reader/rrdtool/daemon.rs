@@ -18,10 +18,11 @@ use std::io::{self, Read, Write};
 use std::mem;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use bast::JoinHandle;
 use bast::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use bast::sync::{Mutex, oneshot};
 use rrd_file::Query;
@@ -48,8 +49,7 @@ pub(super) enum Trouble {
 
 pub(super) struct Daemon {
     sending: Mutex<Sending>,
-    child: Mutex<Child>,
-    complaints: Arc<Mutex<VecDeque<u8>>>,
+    child: Mutex<(Child, Option<JoinHandle<LastWords>>)>,
     /// Only ever set; what it guards is behind the locks, so any order will do.
     dead: AtomicBool,
 }
@@ -79,17 +79,12 @@ impl Daemon {
         let stdin = child.stdin.take().expect("a pipe");
         let stdout = child.stdout.take().expect("a pipe");
         let stderr = child.stderr.take().expect("a pipe");
-        let complaints = Arc::default();
-        bast::spawn({
-            let complaints = Arc::clone(&complaints);
-            move || listen(stderr, &complaints)
-        });
+        let listener = bast::spawn(move || listen(stderr));
         let (first, baton) = oneshot::channel();
         let _ = first.send(Replies::new(stdout));
         Ok(Daemon {
             sending: Mutex::new(Sending { stdin, baton }),
-            child: Mutex::new(child),
-            complaints,
+            child: Mutex::new((child, Some(listener))),
             dead: AtomicBool::new(false),
         })
     }
@@ -134,7 +129,7 @@ impl Daemon {
             Err(_) => {
                 let what = format!("rrdtool has not answered for {} s", limit.as_secs_f64());
                 self.dead.store(true, Ordering::Relaxed);
-                let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+                let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).0.kill();
                 Err(Trouble::Lost(what))
             }
         }
@@ -144,6 +139,7 @@ impl Daemon {
     fn bury(&self, error: &io::Error) -> String {
         self.dead.store(true, Ordering::Relaxed);
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let (child, listener) = &mut *child;
         let mut what = match error.kind() {
             io::ErrorKind::InvalidData => format!("rrdtool has answered something odd, {error}"),
             _ => match bast::timeout(GRACE, || child.wait()) {
@@ -152,23 +148,25 @@ impl Daemon {
             },
         };
         let _ = child.kill();
-        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        if !complaints.is_empty() {
-            let bytes: Vec<u8> = complaints.iter().copied().collect();
+        if let Some(listener) = listener.take()
+            && let Ok(Ok(words)) = bast::timeout(GRACE, || listener.join())
+            && !words.is_empty()
+        {
             what += ": ";
-            what += String::from_utf8_lossy(&bytes).trim();
+            what += String::from_utf8_lossy(&Vec::from(words)).trim();
         }
         what
     }
 }
 
-/// Keeps the last words of a daemon.
-fn listen(mut stderr: ChildStderr, complaints: &Mutex<VecDeque<u8>>) {
-    let mut buffer = [0; 512];
+/// The end of what a daemon complained of.
+type LastWords = VecDeque<u8>;
+
+fn listen(mut stderr: ChildStderr) -> LastWords {
+    let (mut words, mut buffer) = (LastWords::new(), [0; 512]);
     while let Ok(count @ 1..) = stderr.read(&mut buffer) {
-        let mut complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        complaints.extend(&buffer[..count]);
-        let surplus = complaints.len().saturating_sub(LAST_WORDS);
-        complaints.drain(..surplus);
+        words.extend(&buffer[..count]);
+        words.drain(..words.len().saturating_sub(LAST_WORDS));
     }
+    words
 }

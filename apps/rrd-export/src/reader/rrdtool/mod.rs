@@ -35,7 +35,7 @@ use daemon::{Daemon, Trouble};
 use reply::{Replies, Reply};
 
 /// How many daemons may be lost with one file before it is given up.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 5;
 
 /// How many daemons may be lost one after the other, with no reply in between, before rrdtool itself is given up.
 const BARREN: u64 = 24;
