@@ -133,7 +133,7 @@ pub fn command(args: &cli::Generate) -> Exit {
             eprintln!(
                 "  rrd-export --devices {dir}/devices.sqlite --base {dir} --from {} --to {}",
                 plan.begin(),
-                end - 1
+                plan.begin() + (rows * step) as i64 - 1
             );
             Exit::Complete
         }

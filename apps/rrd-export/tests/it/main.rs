@@ -1,6 +1,7 @@
 //! Tests of the program and its parts.
 
 mod fleet;
+mod job;
 mod outputs;
 mod resume;
 mod rrdtool;
