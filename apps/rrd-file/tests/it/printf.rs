@@ -89,7 +89,7 @@ fn halves_go_to_the_even_digit() {
         let fives = 5_u64.pow(random.below(8) as u32);
         let twice = (digits / fives * 2 + 1) * fives;
         check_around(twice as f64 / 2.0 / (1 << fives.ilog(5)) as f64 / fives as f64);
-        halves += u32::from(digits % 2 == 0);
+        halves += (digits % 2) as u32;
     }
     assert!(halves > 9000, "even and odd digits");
 }
