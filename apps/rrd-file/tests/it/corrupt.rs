@@ -66,7 +66,7 @@ fn every_truncation_is_an_error() {
                 read = need as usize;
             }
         }
-        assert_eq!(Header::parse(&file[..read]).unwrap().len(), read as u64);
+        assert_eq!(Header::parse(&file[..read]).unwrap().head_len(), read as u64);
     }
 }
 
