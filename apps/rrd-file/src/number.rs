@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   value x 10^(10 - k)  =  w x p  =  12345678901 . 1000110...
-//!                                     ^ 11 digits   ^ at least 27 bits of the fraction
+//!                                     ^ 11 digits   ^ at least 26 bits of the fraction
 //! ```
 //!
 //! `w` is exact, and `p`, the power of ten, is too small by less than two units of its last place (see [`powers`]).
