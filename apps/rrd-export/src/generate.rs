@@ -133,7 +133,7 @@ pub fn command(args: &cli::Generate) -> Exit {
             eprintln!(
                 "  rrd-export --devices {dir}/devices.sqlite --base {dir} --from {} --to {}",
                 plan.begin(),
-                end
+                end - 1
             );
             Exit::Complete
         }

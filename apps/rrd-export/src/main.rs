@@ -9,29 +9,32 @@ use rrd_export::exit::Exit;
 use rrd_export::export::export;
 use rrd_export::generate;
 
-/// Of the fiber that drives an export, in bytes. What is not used takes no memory.
-const STACK: usize = 2 << 20;
+/// Bytes; what is not used costs nothing.
+const STACK: usize = 4 << 20;
 
 fn main() -> ExitCode {
     let Cli { command, export: args } = Cli::parse();
     let exit = match command.unwrap_or(Command::Export(args)) {
-        Command::Export(args) => {
-            // SQLite and the frames of a build without optimisation want more than fibers have.
-            let builder = bast::Builder::new().name("export".into()).stack_size(STACK);
-            match builder.spawn(move || export(&args)).map(bast::JoinHandle::join) {
-                Ok(Ok(exit)) => exit,
-                Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                Err(error) => {
-                    eprintln!("rrd-export: {error}");
-                    Exit::Fatal
-                }
-            }
-        }
+        Command::Export(args) => run(args),
         Command::Generate(args) => generate::command(&args),
         Command::Man => print(|out| cli::man(out)),
         Command::Completions { shell } => print(|out| cli::completions(shell, out)),
     };
     exit.into()
+}
+
+/// In a fiber, so that everything in it can wait. What it calls was written for threads (time zones, databases' clients),
+/// so its stack is a thread's; the readers' fibers have small ones.
+fn run(args: cli::Export) -> Exit {
+    let fiber = bast::Builder::new().name("export".to_owned()).stack_size(STACK);
+    match fiber.spawn(move || export(&args)).map(|fiber| fiber.join()) {
+        Ok(Ok(exit)) => exit,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(error) => {
+            eprintln!("rrd-export: cannot start: {error}");
+            Exit::Fatal
+        }
+    }
 }
 
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Exit {

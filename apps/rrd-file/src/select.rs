@@ -91,7 +91,8 @@ impl Header {
         let stored = first.clamp(0, rows)..(first + wanted).clamp(0, rows);
 
         let values = (wanted as u128) * u128::from(sources);
-        if values > u128::from(archive.rows * sources + MAX_UNKNOWN) {
+        let most = u128::from(archive.rows * sources + MAX_UNKNOWN);
+        if values > most || end > i128::from(i64::MAX) {
             let what = format!(
                 "{wanted} rows of {step} seconds are asked for, and the archive has {rows}: \
                  ask for less time, or for a coarser resolution"
@@ -99,7 +100,7 @@ impl Header {
             return Err(Error::BadQuery(what));
         }
         let count = (stored.end - stored.start) as u64;
-        let before = (stored.start - first).min(wanted) as u64;
+        let before = (-first).clamp(0, wanted) as u64;
         let unknown = [before, wanted as u64 - before - count];
 
         // A pointer beyond the end is taken as rrdtool takes it.
@@ -112,7 +113,7 @@ impl Header {
         let ranges = [bytes(begin, until_wrap), bytes(0, count - until_wrap)];
         Ok(Selection {
             archive: index,
-            start: i64::try_from(start).map_err(|e| Error::BadQuery(e.to_string()))?,
+            start: start as i64,
             step: step as u64,
             sources: self.sources.iter().map(|source| source.name.clone()).collect(),
             layout: self.layout,

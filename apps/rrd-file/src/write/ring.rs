@@ -43,7 +43,7 @@ impl Ring {
         };
         for (partial, rate) in self.partials.iter_mut().zip(rates) {
             match (self.spec.steps, rows) {
-                (1, 1) => partial.primary = *rate,
+                (1, _) if elapsed == 1 => partial.primary = *rate,
                 (1, _) => (partial.primary, partial.secondary) = (*rate, *rate),
                 (_, 0) => partial.extend(self.spec.cf, *rate, elapsed),
                 _ => partial.complete(&self.spec, *rate, to_row_end, elapsed - to_row_end),
