@@ -33,7 +33,7 @@ pub(crate) fn run(_: &Context) -> Result<(), String> {
     let mut servers = Vec::new();
     for kind in KINDS {
         if !is_there(kind) {
-            install(kind, place.root);
+            install(kind.package);
         }
         if is_there(kind) {
             servers.push((kind.start)(&place)?);
@@ -80,8 +80,9 @@ fn is_there(kind: &Kind) -> bool {
     find(kind.program).is_some()
 }
 
-/// Tries to install a package. If that fails the tests are skipped, so it is no fault.
-fn install(kind: &Kind, root: bool) {
+/// Tries to install a package, where root can. If that fails the tests are skipped, so it is no fault.
+pub(crate) fn install(package: &str) {
+    let root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     if !root || !is_installed("apt-get") {
         return;
     }
@@ -91,7 +92,7 @@ fn install(kind: &Kind, root: bool) {
         let cmd = cmd.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", 1);
         cmd.limit(Duration::from_secs(120)).run()
     };
-    let install = format!("install -y --no-install-recommends {}", kind.package);
+    let install = format!("install -y --no-install-recommends {package}");
     let outcome = apt(&install).or_else(|_| apt("update").and_then(|()| apt(&install)));
     if let Err(fault) = outcome {
         println!("note: {fault}");

@@ -13,6 +13,7 @@ mod ecosystem;
 mod examples;
 mod h2spec;
 mod load;
+mod rrd;
 mod steps;
 mod tidy;
 

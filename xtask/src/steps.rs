@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::cmd::{Cmd, is_installed};
-use crate::{coverage, ecosystem, examples, h2spec, tidy};
+use crate::{coverage, ecosystem, examples, h2spec, rrd, tidy};
 
 /// The drivers every Linux has, the second by falling back where the kernel forbids the first.
 pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
@@ -85,6 +85,12 @@ pub(crate) const ALL: &[Step] = &[
         about: "reqwest, sqlx, tonic and redis on fibers, against servers that it starts",
         options: &[],
         run: ecosystem::run,
+    },
+    Step {
+        name: "rrd",
+        about: "the RRD format and the export, against rrdtool itself",
+        options: &[],
+        run: rrd::run,
     },
     Step {
         name: "races",
@@ -187,7 +193,7 @@ fn loom(context: &Context) -> Result<(), String> {
 }
 
 /// How many tests passed, by the summary lines of the test binaries.
-fn passed(output: &str) -> u32 {
+pub(crate) fn passed(output: &str) -> u32 {
     let lines = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     lines.filter_map(|line| line.split_once(" passed")?.0.parse::<u32>().ok()).sum()
 }

@@ -3,8 +3,8 @@
 //! Nothing is allocated before the bytes that it is made from are there, and every sum is checked: a corrupted
 //! head gives an error, whatever is in it.
 
-use crate::layout::{FLOAT_COOKIE, LAST_DS, Layout, NAME, PAR, PARS};
-use crate::{Cf, Error};
+use crate::layout::{LAST_DS, Layout, NAME, PAR};
+use crate::{Cf, Error, machine};
 
 /// A source of data, as the file describes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,21 +100,20 @@ impl Header {
             return Err(Error::Truncated { need: ENOUGH_TO_BEGIN as u64, has });
         }
         let version = version(&bytes[4..9])?;
-        let mut layout = layout(bytes)?;
+        let mut layout = machine::layout(bytes).ok_or(Error::UnknownMachine)?;
         let mut head = Reader { bytes, layout, at: layout.counts_at() };
         let [sources, archives, step] = [(); 3].map(|()| head.unsigned());
         let (sources, archives, step) = (sources?, archives?, step?);
         if sources == 0 || step == 0 {
             return Err(Error::Corrupt("no sources, or a step of no seconds".into()));
         }
-        let len = Plan { version, sources, archives }.len(layout)?;
-        head.has(len.all)?;
-        if layout.long == 4 {
-            layout.time = time_size(bytes, layout, &len, version);
-            head.layout = layout;
-        }
-        let len = Plan { version, sources, archives }.len(layout)?.all;
+        let too_many = || Error::Corrupt(format!("{sources} sources, {archives} archives"));
+        let (live, len) = layout.head(version, sources, archives).ok_or_else(too_many)?;
         head.has(len)?;
+        layout.time = machine::time_size(bytes, layout, version, live);
+        let (_, len) = layout.head(version, sources, archives).ok_or_else(too_many)?;
+        head.has(len)?;
+        head.layout = layout;
 
         head.at = layout.static_head();
         let mut header = Header {
@@ -187,8 +186,7 @@ impl Header {
     }
 
     /// So many bytes is the head itself.
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(&self) -> u64 {
+    pub fn head_len(&self) -> u64 {
         self.len
     }
 
@@ -216,76 +214,6 @@ fn version(digits: &[u8]) -> Result<u32, Error> {
     let known = name.len() == 4 && name.bytes().all(|digit| digit.is_ascii_digit());
     let number = name.parse().ok().filter(|number| known && (1..=5).contains(number));
     number.ok_or_else(|| Error::UnknownVersion(name.escape_debug().to_string()))
-}
-
-/// How the machine of this file lays things out, as far as the static head tells.
-fn layout(bytes: &[u8]) -> Result<Layout, Error> {
-    let kinds = [(false, 8), (true, 8), (false, 4)];
-    let layouts = kinds.map(|(big_endian, align)| Layout { big_endian, long: 8, time: 8, align });
-    let fits = |layout: &Layout| {
-        let at = layout.cookie_at() as usize;
-        let cookie = bytes[at..at + 8].try_into().map(|cookie| layout.double(cookie));
-        cookie.is_ok_and(|cookie| cookie.to_bits() == FLOAT_COOKIE.to_bits())
-    };
-    let layout = layouts.into_iter().find(fits).ok_or(Error::UnknownMachine)?;
-    // The number of sources is small: as eight bytes half of it is zero. As four, each half is a number that is not.
-    let at = layout.counts_at() as usize + if layout.big_endian { 0 } else { 4 };
-    if layout.align == 8 && bytes[at..at + 4] == [0; 4] {
-        return Ok(layout);
-    }
-    Ok(Layout { long: 4, time: 4, ..layout })
-}
-
-/// What the static head says of the head's length.
-struct Plan {
-    version: u32,
-    sources: u64,
-    archives: u64,
-}
-
-/// Where parts of the head are.
-struct Lengths {
-    /// The beginning of the live head.
-    live: u64,
-    /// The end of it all.
-    all: u64,
-}
-
-impl Plan {
-    /// None if it is longer than any file.
-    fn len(&self, layout: Layout) -> Result<Lengths, Error> {
-        let (sources, archives) = (u128::from(self.sources), u128::from(self.archives));
-        let live = u128::from(layout.static_head())
-            + sources * u128::from(layout.source())
-            + archives * u128::from(layout.archive());
-        let preps = sources.checked_mul(archives).and_then(|n| n.checked_mul(PARS.into()));
-        let all = live
-            + u128::from(layout.live_head(self.version))
-            + sources * u128::from(layout.source_prep())
-            + archives * u128::from(layout.long);
-        let all = preps.and_then(|preps| all.checked_add(preps)).filter(|n| *n <= i64::MAX as u128);
-        match all {
-            Some(all) => Ok(Lengths { live: live as u64, all: all as u64 }),
-            None => {
-                let what = format!("{} sources, {} archives", self.sources, self.archives);
-                Err(Error::Corrupt(what))
-            }
-        }
-    }
-}
-
-/// Of how many bytes a `time_t` is where a `long` has four.
-///
-/// What follows the live head tells: the last reading of the first source, which is a text, never
-/// empty, with zeros up to its end.
-fn time_size(bytes: &[u8], layout: Layout, len: &Lengths, version: u32) -> u64 {
-    let fits = |time: &u64| {
-        let at = len.live + Layout { time: *time, ..layout }.live_head(version);
-        let reading = bytes.get(at as usize..(at + LAST_DS) as usize).unwrap_or_default();
-        let text = reading.iter().take_while(|byte| byte.is_ascii_graphic()).count();
-        text > 0 && text < reading.len() && reading[text..].iter().all(|byte| *byte == 0)
-    };
-    [4, 8].into_iter().find(fits).unwrap_or(4)
 }
 
 /// The text in a field, which ends with a zero byte unless it fills the field.

@@ -116,6 +116,21 @@ impl Layout {
         PARS
     }
 
+    /// Where the live head begins, and where the whole head ends. None: beyond the end of any file.
+    pub(crate) fn head(self, version: u32, sources: u64, archives: u64) -> Option<(u64, u64)> {
+        let [sources, archives] = [sources, archives].map(u128::from);
+        let live = u128::from(self.static_head())
+            + sources * u128::from(self.source())
+            + archives * u128::from(self.archive());
+        let preps = sources.checked_mul(archives)?.checked_mul(self.archive_prep().into())?;
+        let all = live
+            + u128::from(self.live_head(version))
+            + sources * u128::from(self.source_prep())
+            + archives * u128::from(self.long);
+        let all = all.checked_add(preps).filter(|all| *all <= i64::MAX as u128)?;
+        Some((live as u64, all as u64))
+    }
+
     /// The number in these bytes; a `long` or a `time_t`.
     pub(crate) fn unsigned(self, bytes: &[u8]) -> u64 {
         let digit = |n: u64, byte: &u8| n << 8 | u64::from(*byte);

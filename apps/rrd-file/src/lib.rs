@@ -34,10 +34,13 @@ mod cf;
 mod error;
 mod header;
 mod layout;
+mod machine;
 mod number;
 mod powers;
 mod select;
 pub mod write;
+
+use std::ops::Range;
 
 pub use cf::Cf;
 pub use error::Error;
@@ -54,11 +57,8 @@ pub fn fetch(file: &[u8], query: &Query) -> Result<Fetched, Error> {
     let header = Header::parse(file)?;
     header.check_len(file.len() as u64)?;
     let selection = header.select(query)?;
-    let mut parts = [&[][..]; 2];
-    let pieces = selection.ranges().len();
-    for (part, range) in parts.iter_mut().zip(selection.ranges()) {
-        // Within the file, whose length has been checked.
-        *part = &file[range.start as usize..range.end as usize];
-    }
-    selection.decode(&parts[..pieces])
+    // Within the file, whose length has been checked.
+    let part = |range: &Range<u64>| &file[range.start as usize..range.end as usize];
+    let parts: Vec<&[u8]> = selection.ranges().iter().map(part).collect();
+    selection.decode(&parts)
 }

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   value x 10^(10 - k)  =  w x p  =  12345678901 . 1000110...
-//!                                     ^ 11 digits   ^ at least 27 bits of the fraction
+//!                                     ^ 11 digits   ^ at least 26 bits of the fraction
 //! ```
 //!
 //! `w` is exact, and `p`, the power of ten, is too small by less than two units of its last place (see [`powers`]).
@@ -27,7 +27,7 @@ use crate::powers;
 pub fn format_value(value: f64, out: &mut Vec<u8>) {
     let bits = value.to_bits();
     let exponent = (bits >> 52) as i32 & 0x7ff;
-    let mantissa = bits & (1 << 52) - 1;
+    let mantissa = bits & ((1 << 52) - 1);
     if bits << 1 == 0 {
         return write(value.is_sign_negative(), 0, 0, out);
     }
@@ -44,7 +44,7 @@ pub fn format_value(value: f64, out: &mut Vec<u8>) {
     let product = u128::from(w) * u128::from(powers::digits(10 - k));
     let high = (product >> 64) as u64;
     let fraction_bits = 62 - binary - powers::exponent(10 - k);
-    let fraction = high & (1 << fraction_bits) - 1;
+    let fraction = high & ((1 << fraction_bits) - 1);
     let half = 1 << (fraction_bits - 1);
     if fraction.wrapping_sub(half - 2) <= 2 {
         return format_rare(value, out);
@@ -81,17 +81,17 @@ fn write(negative: bool, digits: u64, k: i32, out: &mut Vec<u8>) {
 /// Two digits of a number below 100, the first in the lowest byte.
 #[inline]
 fn two(n: u64) -> u64 {
-    let tens = n * 103 >> 10;
+    let tens = (n * 103) >> 10;
     (tens | (n - tens * 10) << 8) + 0x3030
 }
 
 /// Eight digits of a number below 10^8: halves, quarters and digits, all at once in parts of one word.
 #[inline]
 fn eight(n: u64) -> u64 {
-    let fours = n / 10_000 | n % 10_000 << 32;
-    let hundreds = fours * 10_486 >> 20 & 0x7f_0000_007f;
+    let fours = (n / 10_000) | ((n % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
     let twos = hundreds | (fours - hundreds * 100) << 16;
-    let tens = twos * 103 >> 10 & 0xf_000f_000f_000f;
+    let tens = ((twos * 103) >> 10) & 0xf_000f_000f_000f;
     (tens | (twos - tens * 10) << 8) + 0x3030_3030_3030_3030
 }
 

@@ -28,10 +28,10 @@ fn check_file(file: &[u8], query: &Query) {
         }
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let len = usize::try_from(header.len()).unwrap();
-    assert!(len <= file.len() && header.len() <= header.file_len());
+    let len = usize::try_from(header.head_len()).unwrap();
+    assert!(len <= file.len() && header.head_len() <= header.file_len());
     match Header::parse(&file[..len - 1]) {
-        Err(Error::Truncated { need, .. }) => assert!(need <= header.len()),
+        Err(Error::Truncated { need, .. }) => assert!(need <= header.head_len()),
         other => panic!("{other:?}"),
     }
 

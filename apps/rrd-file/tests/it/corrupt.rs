@@ -38,15 +38,17 @@ fn errors_say_what_is_wrong() {
         changed(16, &[0; 8]).starts_with("an RRD file of a machine whose numbers are not known")
     );
     assert_eq!(changed(24, &[0; 8]), "corrupt: no sources, or a step of no seconds");
-    let many = "corrupt: 18446744073709551615 sources, 5 archives";
-    assert_eq!(changed(24, &[255; 8]), many);
+    let many = "corrupt: 4 sources, 18446744073709551615 archives";
+    assert_eq!(changed(32, &[255; 8]), many);
+    // Nothing is allocated for so many sources.
+    assert_eq!(changed(24, &[255; 4]), "truncated: needs 2714419331224 bytes, has 6416");
     assert_eq!(changed(40, &[0; 8]), "corrupt: no sources, or a step of no seconds");
 }
 
 #[test]
 fn every_truncation_is_an_error() {
-    for name in ["mixed-x86-64", "mixed-s390x", "mixed-i386", "mixed-armhf", "never-updated"] {
-        let file = fixture(name);
+    for machine in text::MACHINES {
+        let file = fixture(&format!("mixed-{machine}"));
         let query = Query::new(rrd_file::Cf::Average, 1_700_000_000, 1_700_001_000);
         assert!(fetch(&file, &query).is_ok());
         for len in 0..file.len() {
@@ -54,7 +56,7 @@ fn every_truncation_is_an_error() {
                 Err(Error::Truncated { need, has }) => {
                     assert!(has == len as u64 && need > has && need <= file.len() as u64);
                 }
-                other => panic!("{name}, {len} bytes: {other:?}"),
+                other => panic!("{machine}, {len} bytes: {other:?}"),
             }
         }
         // A reader of parts gets there in three steps.
@@ -64,7 +66,7 @@ fn every_truncation_is_an_error() {
                 read = need as usize;
             }
         }
-        assert_eq!(Header::parse(&file[..read]).unwrap().len(), read as u64);
+        assert_eq!(Header::parse(&file[..read]).unwrap().head_len(), read as u64);
     }
 }
 
@@ -80,21 +82,21 @@ fn more_rows_than_anybody_has_are_refused() {
 #[test]
 fn corrupted_files() {
     let mut random = Random::new(7);
-    let names = ["mixed-x86-64", "mixed-s390x", "mixed-i386", "mixed-armhf", "fine"];
-    let mut files = names.map(fixture).to_vec();
+    let mut files = text::MACHINES.map(|machine| fixture(&format!("mixed-{machine}"))).to_vec();
+    files.push(fixture("fine"));
     files.extend((0..20).map(|_| Shape::random(&mut random).build().bytes()));
     let special = [0, 1, 2, 255, 1 << 31, u64::from(u32::MAX), 1 << 61, 1 << 63, u64::MAX];
-    for _ in 0..20_000 {
+    for _ in 0..6_000 {
         let mut data = random.bits().to_le_bytes().to_vec();
         data.extend(random.bits().to_le_bytes());
         data[..4].copy_from_slice(&(1_700_000_000 + random.below(50_000) as u32).to_le_bytes());
+        // Less than a day: unknown rows cost time as well.
         data[6] = 0;
-        // Three bytes of four of a query at most: what lies far outside costs time.
         data[10] = random.one_of(&[0, 0, 200, 200, 255]);
         data.extend(&files[random.below(files.len() as u64) as usize]);
         for _ in 0..random.below(4) {
             // Mostly in the head, and mostly where a number begins.
-            let at = any_bytes::QUERY + random.below(2000) as usize & !3;
+            let at = any_bytes::QUERY + random.below(500) as usize * 4;
             let word = random.one_of(&special).to_le_bytes();
             let word = if random.below(4) == 0 { random.bits().to_le_bytes() } else { word };
             let size = random.one_of(&[1, 4, 8]);

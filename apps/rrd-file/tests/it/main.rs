@@ -10,3 +10,4 @@ mod random;
 mod rrdtool;
 mod shape;
 mod text;
+mod write;

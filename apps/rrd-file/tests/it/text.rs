@@ -37,6 +37,9 @@ pub(crate) fn arguments(query: &Query) -> String {
 /// Where files made by rrdtool are: `make.sh` there has made them.
 pub(crate) const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 
+/// Of each of these there is a file `mixed-MACHINE`, all with the same values.
+pub(crate) const MACHINES: [&str; 5] = ["x86-64", "s390x", "i386", "armhf", "armhf-2038"];
+
 /// A file, and what rrdtool has answered about it.
 pub(crate) struct Fixture {
     pub(crate) file: String,

@@ -1,12 +1,13 @@
-//! How long values and lines of CSV take to be formatted, without reading or writing anything.
+//! How long files take to be made and read, and values and lines of CSV to be formatted, without any I/O.
 //!
-//! `cargo run --release -p rrd-file --example format`
+//! `cargo run --release -p rrd-file --example speed`
 
 use std::hint::black_box;
 use std::io::Write;
 use std::time::Instant;
 
-use rrd_file::{format_time, format_value};
+use rrd_file::write::{Archive, Builder, Reading, Source};
+use rrd_file::{Cf, Query, fetch, format_time, format_value};
 
 const VALUES: usize = 100_000;
 
@@ -60,5 +61,29 @@ fn main() {
             }
             out.push(b'\n');
         }
+    });
+
+    // A day of two sources every five minutes, with archives as collectors make them.
+    let template = Builder::new(1_700_000_100, 300)
+        .source(Source::counter("in", 600))
+        .source(Source::counter("out", 600))
+        .archive(Archive::new(Cf::Average, 0.5, 1, 288))
+        .archive(Archive::new(Cf::Average, 0.5, 12, 168))
+        .archive(Archive::new(Cf::Max, 0.5, 12, 168))
+        .build()
+        .expect("a good description");
+    let mut file = Vec::new();
+    measure("a file of 288 rows of two, made", 1, |_| {
+        let mut rrd = template.clone();
+        for row in 1..=288 {
+            let readings = [row * 30_000, row * row * 1_000].map(|n: u64| Reading::from(n));
+            rrd.update(1_700_000_100 + row as i64 * 300, &readings).expect("a good update");
+        }
+        file.clear();
+        rrd.write_to(&mut file);
+    });
+    let query = Query::new(Cf::Average, 1_700_000_100, 1_700_000_100 + 288 * 300 - 1);
+    measure("its 288 rows, fetched", 1, |_| {
+        assert_eq!(black_box(fetch(&file, &query)).map(|fetched| fetched.len()), Ok(288));
     });
 }
