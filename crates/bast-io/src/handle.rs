@@ -8,6 +8,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::sys::c;
+
 /// What a driver has to know about a descriptor before it uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -31,7 +33,7 @@ impl Kind {
     #[must_use]
     pub const fn open_flags(self) -> i32 {
         match self {
-            Kind::Pipe => libc::O_NONBLOCK,
+            Kind::Pipe => c::O_NONBLOCK,
             _ => 0,
         }
     }

@@ -63,5 +63,6 @@ pub use outcome::Outcome;
 pub use pool::{Bounds, Pool, PoolStats};
 pub use record::{Done, Record};
 pub use stat::Stat;
-pub use sys::prefetch;
+#[doc(no_inline)]
+pub use sys::{c, prefetch};
 pub use waker::Waker;

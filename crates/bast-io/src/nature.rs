@@ -4,6 +4,7 @@
 //! are answered here once.
 
 use crate::op::Interest;
+use crate::sys::c;
 use crate::{HandleRef, Kind, Op, Outcome, Stat, sys};
 
 impl HandleRef {
@@ -94,7 +95,7 @@ impl Op {
             Op::Recv { flags, .. }
             | Op::Send { flags, .. }
             | Op::RecvMsg { flags, .. }
-            | Op::SendMsg { flags, .. } => flags & libc::MSG_DONTWAIT != 0,
+            | Op::SendMsg { flags, .. } => flags & c::MSG_DONTWAIT != 0,
             _ => false,
         }
     }

@@ -8,6 +8,7 @@ use std::ffi::CStr;
 use std::fmt;
 use std::mem::MaybeUninit;
 
+use crate::sys::c;
 use crate::{Handle, HandleRef, Op};
 
 /// What an operation made by [`Stat::of`] or [`Stat::of_path`] tells.
@@ -24,7 +25,7 @@ pub struct Stat {
 }
 
 /// Room for the kernel's answer.
-pub struct Answer(libc::statx);
+pub struct Answer(c::statx);
 
 impl Answer {
     /// Room that has not been filled: a length of zero, of no type.
@@ -56,26 +57,26 @@ impl fmt::Debug for Answer {
 }
 
 impl Stat {
-    const fn is(self, kind: libc::mode_t) -> bool {
-        self.mode & libc::S_IFMT == kind
+    const fn is(self, kind: c::mode_t) -> bool {
+        self.mode & c::S_IFMT == kind
     }
 
     /// Whether it is a regular file.
     #[must_use]
     pub const fn is_file(self) -> bool {
-        self.is(libc::S_IFREG)
+        self.is(c::S_IFREG)
     }
 
     /// Whether it is a directory.
     #[must_use]
     pub const fn is_dir(self) -> bool {
-        self.is(libc::S_IFDIR)
+        self.is(c::S_IFDIR)
     }
 
     /// Asks what `handle` is. The answer is lent with the operation.
     #[must_use]
     pub const fn of(handle: HandleRef, answer: &mut Answer) -> Op {
-        Stat::ask(handle.raw, c"", libc::AT_EMPTY_PATH, answer)
+        Stat::ask(handle.raw, c"", c::AT_EMPTY_PATH, answer)
     }
 
     /// Asks what is known of `handle` here: on a network file system that may be an older length. Every
@@ -86,18 +87,18 @@ impl Stat {
     }
 
     /// Of an open file, and without asking a server.
-    pub(crate) const KNOWN: i32 = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    pub(crate) const KNOWN: i32 = c::AT_EMPTY_PATH | c::AT_STATX_DONT_SYNC;
 
     /// Asks what is at `path`; follows symbolic links. The path and the answer are lent with the
     /// operation.
     #[must_use]
     pub const fn of_path(path: &CStr, answer: &mut Answer) -> Op {
-        Stat::ask(libc::AT_FDCWD, path, 0, answer)
+        Stat::ask(c::AT_FDCWD, path, 0, answer)
     }
 
     const fn ask(dir: i32, path: &CStr, flags: i32, answer: &mut Answer) -> Op {
         let out = &raw mut answer.0;
-        Op::Statx { dir, path: path.as_ptr(), flags, mask: libc::STATX_BASIC_STATS, out }
+        Op::Statx { dir, path: path.as_ptr(), flags, mask: c::STATX_BASIC_STATS, out }
     }
 }
 
@@ -117,15 +118,15 @@ impl Position {
     #[must_use]
     pub fn of(handle: &Handle) -> Position {
         let (mut answer, fd) = (Answer::new(), handle.as_ref().raw);
-        let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+        let flags = c::AT_EMPTY_PATH | c::AT_STATX_DONT_SYNC;
         // SAFETY: an empty path, and room for the answer.
-        unsafe { libc::statx(fd, c"".as_ptr(), flags, libc::STATX_TYPE, &raw mut answer.0) };
+        unsafe { c::statx(fd, c"".as_ptr(), flags, c::STATX_TYPE, &raw mut answer.0) };
         let stat = answer.get();
-        if !stat.is_file() && !stat.is(libc::S_IFBLK) {
+        if !stat.is_file() && !stat.is(c::S_IFBLK) {
             return Position::None;
         }
         // SAFETY: a descriptor's flags, by number.
-        match unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_APPEND {
+        match unsafe { c::fcntl(fd, c::F_GETFL) } & c::O_APPEND {
             0 => Position::Moves,
             _ => Position::Appends,
         }

@@ -20,6 +20,7 @@ use super::files::{Files, OpenFile};
 use super::rng::Rng;
 use super::socket::Socket;
 use crate::handle::SIM_BASE;
+use crate::sys::c;
 
 /// The identity of a descriptor: never used twice in a world.
 pub(super) type Serial = u64;
@@ -100,7 +101,7 @@ impl World {
 
     /// The serial behind a number; `EBADF` for another world's, or nobody's.
     pub(super) fn serial(&self, fd: RawFd) -> Try<Serial> {
-        self.numbers.get(&fd).copied().ok_or(Stop::Errno(libc::EBADF))
+        self.numbers.get(&fd).copied().ok_or(Stop::Errno(c::EBADF))
     }
 
     /// Adds an item that has no number (a connection nobody has accepted yet).
@@ -119,7 +120,7 @@ impl World {
                 self.fresh += 1;
                 self.fresh - 1
             }
-            None => return Err(Stop::Errno(libc::EMFILE)),
+            None => return Err(Stop::Errno(c::EMFILE)),
         };
         self.numbers.insert(free, serial);
         Ok(free)
@@ -127,7 +128,7 @@ impl World {
 
     /// Closes a number. What waits on it will be told `ECANCELED`.
     pub(super) fn close(&mut self, fd: RawFd) -> Try<()> {
-        let serial = self.numbers.remove(&fd).ok_or(Stop::Errno(libc::EBADF))?;
+        let serial = self.numbers.remove(&fd).ok_or(Stop::Errno(c::EBADF))?;
         self.freed.insert(fd);
         self.discard(serial);
         Ok(())
@@ -177,7 +178,7 @@ impl World {
         let n = self.rng.portion(n);
         match self.items.get_mut(&serial) {
             Some(Item::File(file)) => self.files.read(file, n, at),
-            _ => Err(Stop::Errno(libc::EBADF)),
+            _ => Err(Stop::Errno(c::EBADF)),
         }
     }
 
@@ -191,7 +192,7 @@ impl World {
         let n = self.rng.portion(bytes.len());
         match self.items.get_mut(&serial) {
             Some(Item::File(file)) => self.files.write(file, &bytes[..n], at),
-            _ => Err(Stop::Errno(libc::EBADF)),
+            _ => Err(Stop::Errno(c::EBADF)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One operation as one system call: the table that every driver, the pool and plain threads share.
+//! Unix: one operation as one system call: the table that every driver, the pool and plain threads share.
 //!
 //! [`call`] does an operation once. With [`Mode::NoWait`] it never waits for a peer: it returns
 //! `EAGAIN` (for `connect` also `EINPROGRESS` / `EALREADY`) instead. Interrupted calls are repeated.
@@ -10,15 +10,11 @@
 
 use std::time::Duration;
 
+pub use libc as c;
+
+use super::Mode;
 use crate::op::{Half, Interest};
 use crate::{HandleRef, Kind, Op, Outcome, SockAddr};
-
-/// Whether a call may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Block,
-    NoWait,
-}
 
 /// The most that Linux moves in one call.
 const MAX_RW: usize = 0x7fff_f000;
@@ -125,13 +121,6 @@ pub(crate) fn now() -> u64 {
     // SAFETY: the pointer is to a local; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut ts) };
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
-}
-
-/// Whether an outcome says "not yet".
-pub(crate) const fn would_block(outcome: Outcome) -> bool {
-    outcome.is_errno(libc::EAGAIN)
-        || outcome.is_errno(libc::EINPROGRESS)
-        || outcome.is_errno(libc::EALREADY)
 }
 
 /// Does `op` once.
@@ -314,17 +303,4 @@ fn msghdr(iov: *const libc::iovec, count: u32) -> libc::msghdr {
     msg.msg_iov = iov.cast_mut();
     msg.msg_iovlen = count as _;
     msg
-}
-
-/// Asks the processor for a cache line that will be used soon. Records lie on stacks that have not
-/// been touched for a while, and the miss would cost more than the rest of handling a completion.
-#[inline]
-pub fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; any address will do.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
