@@ -2,7 +2,7 @@
 //! driver is awake.
 //!
 //! ```text
-//!             begin (owner)                   wake (anyone): writes the eventfd
+//!             begin (owner)                   wake (anyone): raises the signal
 //!   AWAKE ───────────────────▶ ASLEEP ─────────────────────────────▶ NOTIFIED
 //!     │  ▲                        │                                    ▲  │
 //!     │  └──────── end (owner) ───┘                                    │  │
@@ -14,15 +14,16 @@
 //! is ordered either
 //! * before `begin`, and after the `end` before it: `begin` finds NOTIFIED and refuses to sleep; or
 //! * between `begin` and `end`: it finds ASLEEP (or NOTIFIED, then an earlier wake did) and the
-//!   eventfd is written, which ends the wait that has begun or is about to.
+//!   signal is raised, which ends the wait that has begun or is about to.
 //!
 //! **What was published before the wake is seen after it.** `wake` releases and `end` acquires, and
 //! every write in between is a read-modify-write, so that the release sequence of each wake reaches
 //! the `end` that follows it: whoever looks at its inbox after `end` sees what was put there before
 //! any of those wakes. AcqRel is enough; no other location takes part in the decision to sleep.
 //!
-//! **A late eventfd write is harmless.** A wake may be between its swap and its write when the owner
-//! returns for another reason; the write then ends the next wait early, once.
+//! **A late signal is harmless.** A wake may be between its swap and its signal when the owner
+//! returns for another reason; the signal then ends the next wait early, once. (The signal is an eventfd, or a packet
+//! posted to the completion port.)
 
 use std::io;
 use std::time::Duration;
@@ -33,12 +34,13 @@ use loom::sync::{
     atomic::{AtomicU32, Ordering},
 };
 #[cfg(not(loom))]
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-#[cfg(not(loom))]
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
 };
+
+#[cfg(not(loom))]
+use crate::sys::Signal;
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -131,9 +133,15 @@ impl Waker {
     }
 
     /// The descriptor that becomes readable when a sleeper has been woken.
-    #[cfg(not(loom))]
-    pub(crate) fn fd(&self) -> RawFd {
-        self.inner.signal.fd.as_raw_fd()
+    #[cfg(all(unix, not(loom)))]
+    pub(crate) fn fd(&self) -> i32 {
+        self.inner.signal.fd()
+    }
+
+    /// The completion port, to which a packet is posted when a sleeper has been woken.
+    #[cfg(all(windows, not(loom)))]
+    pub(crate) fn port(&self) -> &Signal {
+        &self.inner.signal
     }
 
     /// In a model there is no descriptor, and no driver can be made.
@@ -143,44 +151,7 @@ impl Waker {
     }
 }
 
-/// The eventfd. Drivers that watch it edge-triggered never read it: each write is a new edge, and
-/// 2^64 writes do not happen. Only [`Signal::wait`], which is level-triggered, reads it.
-#[cfg(not(loom))]
-#[derive(Debug)]
-struct Signal {
-    fd: OwnedFd,
-}
-
-#[cfg(not(loom))]
-impl Signal {
-    fn new() -> io::Result<Signal> {
-        // SAFETY: no memory is involved; a descriptor that was just made is nobody else's.
-        unsafe {
-            let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(Signal { fd: OwnedFd::from_raw_fd(fd) })
-        }
-    }
-
-    fn raise(&self) {
-        let one = 1u64;
-        // SAFETY: the buffer is eight bytes. The write cannot fail in a way that matters: EAGAIN
-        // means that the counter is at its maximum, and then the descriptor is readable anyway.
-        unsafe { libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    fn wait(&self, timeout: Option<Duration>) {
-        let fd = self.fd.as_raw_fd();
-        crate::sys::wait_fd(fd, libc::POLLIN, timeout);
-        let mut count = 0u64;
-        // SAFETY: the buffer is eight bytes; the descriptor is non-blocking.
-        unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
-    }
-}
-
-/// The model of an eventfd.
+/// The model of what ends a wait.
 #[cfg(loom)]
 #[derive(Debug)]
 struct Signal {
