@@ -14,6 +14,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 
 use crate::SockAddr;
+#[cfg(unix)]
 use crate::rights::Rights;
 use crate::sys::c;
 
@@ -80,6 +81,7 @@ impl<'a> Message<'a> {
     }
 
     /// Sends or receives descriptors along with the bytes.
+    #[cfg(unix)]
     #[must_use]
     pub fn with(mut self, rights: &'a mut Rights) -> Message<'a> {
         let (control, len) = rights.room();
@@ -94,7 +96,7 @@ impl<'a> Message<'a> {
     pub fn took(&self) -> Took {
         Took {
             addr: self.header.msg_namelen,
-            control: self.header.msg_controllen,
+            control: self.header.msg_controllen as _,
             control_cut: self.header.msg_flags & c::MSG_CTRUNC != 0,
         }
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub use libc as c;
 
 #[cfg(not(loom))]
-pub(crate) use self::eventfd::Signal;
+pub(crate) use self::eventfd::Bell;
 use super::Mode;
 use crate::op::{Half, Interest};
 use crate::{HandleRef, Kind, Op, Outcome, SockAddr};

@@ -1,7 +1,7 @@
 //! An eventfd: what ends a driver's wait from another thread.
 //!
 //! Drivers that watch it edge-triggered never read it: each write is a new edge, and 2^64 writes do not happen. Only
-//! [`Signal::wait`], which is level-triggered, reads it.
+//! [`Bell::wait`], which is level-triggered, reads it.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -9,19 +9,19 @@ use std::time::Duration;
 
 /// The eventfd.
 #[derive(Debug)]
-pub(crate) struct Signal {
+pub(crate) struct Bell {
     fd: OwnedFd,
 }
 
-impl Signal {
-    pub(crate) fn new() -> io::Result<Signal> {
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
         // SAFETY: no memory is involved; a descriptor that was just made is nobody else's.
         unsafe {
             let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
-            Ok(Signal { fd: OwnedFd::from_raw_fd(fd) })
+            Ok(Bell { fd: OwnedFd::from_raw_fd(fd) })
         }
     }
 
@@ -30,7 +30,7 @@ impl Signal {
         self.fd.as_raw_fd()
     }
 
-    pub(crate) fn raise(&self) {
+    pub(crate) fn ring(&self) {
         let one = 1u64;
         // SAFETY: the buffer is eight bytes. The write cannot fail in a way that matters: EAGAIN
         // means that the counter is at its maximum, and then the descriptor is readable anyway.

@@ -23,10 +23,12 @@ use windows_sys::Win32::Networking::WinSock as ws;
 use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
 use windows_sys::Win32::System::Threading::{INFINITE, WaitForSingleObject};
 
-pub(crate) use self::file::Transfer;
+pub(crate) use self::file::{Transfer, access, overlapped_at, pieces};
 pub(crate) use self::path::decode;
-pub(crate) use self::port::Signal;
-pub(crate) use self::socket::{set_nonblocking, start_winsock, wait_fd};
+pub(crate) use self::port::Bell;
+pub(crate) use self::socket::{
+    received, recv_many, send_many, sent, set_nonblocking, start_winsock, total, wait_fd,
+};
 use super::Mode;
 use crate::op::Interest;
 use crate::{HandleRef, Op, Outcome};
