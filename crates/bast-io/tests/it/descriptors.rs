@@ -124,9 +124,10 @@ fn the_end_comes_with_the_last_bytes(rig: &mut Rig) {
                 Ok(bytes) => {
                     assert_eq!(bytes, b"last", "{context}");
                     let after = rig.recv(&mine, 10);
-                    if how == 2 {
+                    // (Wine takes the error off the socket when it hears of it.)
+                    if how == 2 && !cfg!(windows) {
                         assert_eq!(errno(after), c::ECONNRESET, "{context}");
-                    } else {
+                    } else if how < 2 {
                         assert_eq!(after.expect("the end"), b"", "{context}");
                     }
                 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use bast_io::{Driver, DriverKind, Op, Outcome, c};
+use bast_io::{Driver, DriverKind, Op, c};
 
 use crate::harness::Rig;
 

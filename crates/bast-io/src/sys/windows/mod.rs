@@ -17,7 +17,8 @@ mod socket;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use windows_sys::Win32::Foundation::{
-    CloseHandle, ERROR_HANDLE_EOF, GetLastError, HANDLE, WAIT_OBJECT_0,
+    CloseHandle, ERROR_HANDLE_EOF, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED, GetLastError, HANDLE,
+    WAIT_OBJECT_0,
 };
 use windows_sys::Win32::Networking::WinSock as ws;
 use windows_sys::Win32::Storage::FileSystem::{FILE_TYPE_PIPE, GetFileType};
@@ -168,6 +169,14 @@ pub(crate) fn has_data(fd: i32) -> bool {
 pub(crate) const fn end_is_zero(outcome: Outcome) -> Outcome {
     if outcome.is_errno(c::EPIPE) || outcome.is_errno(ERROR_HANDLE_EOF as i32) {
         return Outcome(0);
+    }
+    outcome
+}
+
+/// A pipe that nobody reads, as a write says it; other outcomes stay.
+pub(crate) const fn unread_is_broken(outcome: Outcome) -> Outcome {
+    if outcome.is_errno(ERROR_NO_DATA as i32) || outcome.is_errno(ERROR_PIPE_NOT_CONNECTED as i32) {
+        return Outcome::from_errno(c::EPIPE);
     }
     outcome
 }
