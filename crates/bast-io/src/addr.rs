@@ -8,11 +8,15 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+#[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net as local;
 
 use crate::sys::c;
+
+/// Where the path of a local address begins.
+const HEAD: usize = offset_of!(c::sockaddr_un, sun_path);
 
 /// An address and its length, for the kernel to read or to fill.
 #[repr(C)]
@@ -92,11 +96,15 @@ impl SockAddr {
     /// A path, a name in Linux' abstract space, or no name.
     #[must_use]
     pub fn from_local(std: &local::SocketAddr) -> SockAddr {
-        let mut bytes = (c::AF_UNIX as c::sa_family_t).to_ne_bytes().to_vec();
+        let mut head = SockAddr::zeroed();
+        head.storage.ss_family = c::AF_UNIX as c::sa_family_t;
+        let mut bytes = head.as_bytes()[..HEAD].to_vec();
         if let Some(path) = std.as_pathname() {
             bytes.extend_from_slice(path.as_os_str().as_bytes());
             bytes.push(0);
-        } else if let Some(name) = std.as_abstract_name() {
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(name) = std.as_abstract_name() {
             bytes.push(0);
             bytes.extend_from_slice(name);
         }
@@ -107,12 +115,12 @@ impl SockAddr {
     /// The local address, if it is one. A socket without a name has an address of no length.
     #[must_use]
     pub fn to_local(&self) -> Option<local::SocketAddr> {
-        const HEAD: usize = offset_of!(c::sockaddr_un, sun_path);
         let bytes = self.as_bytes();
         if !bytes.is_empty() && self.family() != c::AF_UNIX {
             return None;
         }
         match bytes.get(HEAD..).unwrap_or_default() {
+            #[cfg(target_os = "linux")]
             [0, name @ ..] => local::SocketAddr::from_abstract_name(name).ok(),
             path => {
                 let path = path.split(|byte| *byte == 0).next().unwrap_or_default();

@@ -39,7 +39,7 @@ pub unsafe fn execute(op: &Op, deadline: Option<Instant>) -> Outcome {
     // SAFETY: the caller's promise.
     let outcome = unsafe { until_done(op, mode, deadline) };
     if let Some(fd) = handshake {
-        let _ = sys::set_nonblocking(fd, false);
+        sys::calm(fd);
     }
     outcome
 }

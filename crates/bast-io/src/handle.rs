@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sys::c;
+use crate::sys::{self, c};
 
 /// What a driver has to know about a descriptor before it uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl Handle {
     /// # Errors
     /// What `ioctl(FIONBIO)` says of the descriptor.
     pub fn adopt(fd: OwnedFd, kind: Kind) -> io::Result<Handle> {
-        let nonblocking = matches!(kind, Kind::Pipe | Kind::Listener);
+        let nonblocking = !sys::STREAMS_BLOCK || matches!(kind, Kind::Pipe | Kind::Listener);
         if kind != Kind::File {
             crate::sys::set_nonblocking(fd.as_raw_fd(), nonblocking).into_result()?;
         }

@@ -94,7 +94,7 @@ impl<'a> Message<'a> {
     pub fn took(&self) -> Took {
         Took {
             addr: self.header.msg_namelen,
-            control: self.header.msg_controllen,
+            control: self.header.msg_controllen as _,
             control_cut: self.header.msg_flags & c::MSG_CTRUNC != 0,
         }
     }

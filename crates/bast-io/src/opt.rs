@@ -97,7 +97,7 @@ impl Time {
         let mut time = c::timeval { tv_sec: 0, tv_usec: 0 };
         if let Some(value) = value {
             time.tv_sec = c::time_t::try_from(value.as_secs()).unwrap_or(c::time_t::MAX);
-            time.tv_usec = value.subsec_micros().into();
+            time.tv_usec = value.subsec_micros() as _;
             if (time.tv_sec, time.tv_usec) == (0, 0) {
                 time.tv_usec = 1;
             }

@@ -8,6 +8,7 @@ pub(crate) mod remote;
 mod sim;
 #[cfg(test)]
 mod tests;
+#[cfg(all(target_os = "linux", not(bast_kqueue)))]
 mod uring;
 
 use std::fmt;
@@ -21,9 +22,10 @@ use std::time::Duration;
 use self::readiness::Readiness;
 use self::remote::Remote;
 use self::sim::Sim;
+#[cfg(all(target_os = "linux", not(bast_kqueue)))]
 use self::uring::Uring;
 use crate::handle::SIM_BASE;
-use crate::{Done, Op, Outcome, Pool, Record, Waker, blocking, sys};
+use crate::{Done, Op, Outcome, Pool, Record, Waker, sys};
 
 /// Which driver to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,8 +35,10 @@ pub enum DriverKind {
     Auto,
     /// io_uring, or epoll (with the reason kept) where the kernel lacks or forbids it.
     Uring,
-    /// epoll.
+    /// epoll, Linux' readiness.
     Epoll,
+    /// kqueue, that of macOS and FreeBSD. Of the two there is one, which runs (with the reason kept) for the other.
+    Kqueue,
     /// The deterministic in-memory simulator.
     Sim,
 }
@@ -45,7 +49,7 @@ pub struct UnknownDriver(String);
 
 impl fmt::Display for UnknownDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown driver {:?}: use one of auto, uring, epoll, sim", self.0)
+        write!(f, "unknown driver {:?}: use one of auto, uring, epoll, kqueue, sim", self.0)
     }
 }
 
@@ -59,6 +63,7 @@ impl FromStr for DriverKind {
             "auto" => Ok(DriverKind::Auto),
             "uring" => Ok(DriverKind::Uring),
             "epoll" => Ok(DriverKind::Epoll),
+            "kqueue" => Ok(DriverKind::Kqueue),
             "sim" => Ok(DriverKind::Sim),
             _ => Err(UnknownDriver(name.to_owned())),
         }
@@ -106,6 +111,7 @@ pub struct Driver {
 enum Inner {
     Sim(Box<Sim>),
     Readiness(Box<Readiness>),
+    #[cfg(all(target_os = "linux", not(bast_kqueue)))]
     Uring(Box<Uring>),
 }
 
@@ -115,6 +121,7 @@ macro_rules! each {
         match $self {
             Inner::Sim($driver) => $body,
             Inner::Readiness($driver) => $body,
+            #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             Inner::Uring($driver) => $body,
         }
     };
@@ -129,7 +136,7 @@ impl Driver {
         let mut fallback = None;
         let inner = match config.kind {
             DriverKind::Sim => Inner::Sim(Box::new(Sim::new(config)?)),
-            DriverKind::Epoll => Inner::Readiness(Box::new(Readiness::new(config)?)),
+            #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             DriverKind::Auto | DriverKind::Uring => match Uring::new(config) {
                 Ok(uring) => Inner::Uring(Box::new(uring)),
                 Err(reason) => {
@@ -137,21 +144,30 @@ impl Driver {
                     Inner::Readiness(Box::new(Readiness::new(config)?))
                 }
             },
+            kind => {
+                if kind != DriverKind::Auto && kind != readiness::KIND {
+                    let name = readiness::NAME;
+                    fallback =
+                        Some(format!("{kind:?} is another system's; {name} is used instead"));
+                }
+                Inner::Readiness(Box::new(Readiness::new(config)?))
+            }
         };
         Ok(Driver { inner, fallback })
     }
 
-    /// `"uring"`, `"epoll"` or `"sim"`: what runs, after any fallback.
+    /// `"uring"`, `"epoll"`, `"kqueue"` or `"sim"`: what runs, after any fallback.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.inner {
             Inner::Sim(_) => "sim",
-            Inner::Readiness(_) => "epoll",
+            Inner::Readiness(_) => readiness::NAME,
+            #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             Inner::Uring(_) => "uring",
         }
     }
 
-    /// Why io_uring was wanted and is not used, in a sentence.
+    /// Why what was wanted is not used, in a sentence.
     #[must_use]
     pub fn fallback_reason(&self) -> Option<&str> {
         self.fallback.as_deref()
@@ -210,8 +226,9 @@ impl Driver {
             Inner::Sim(sim) => unsafe { sim.attempt(op) },
             // SAFETY: the caller's promise.
             Inner::Readiness(readiness) => unsafe { readiness.attempt(op) },
+            #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             // SAFETY: the caller's promise.
-            Inner::Uring(_) => unsafe { blocking::once(op) },
+            Inner::Uring(_) => unsafe { crate::blocking::once(op) },
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Waker;
+use crate::sys::c;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -66,7 +67,7 @@ fn runs_cancels_and_survives_a_panic() {
     open.store(1, Ordering::Release);
     let mut got = wait_for(&home, 2);
     got.sort_by_key(|o| o.0);
-    assert_eq!(got, [Outcome::from_errno(libc::EIO), Outcome(5)]);
+    assert_eq!(got, [Outcome::from_errno(c::EIO), Outcome(5)]);
     assert_eq!(pool.threads(), 1, "the bound holds and the panic ended nothing");
 }
 
@@ -122,7 +123,7 @@ fn the_least_number_of_threads_stays() {
 
 unsafe fn own_id(_: *mut ()) -> i32 {
     // SAFETY: takes nothing.
-    unsafe { libc::gettid() }
+    unsafe { c::gettid() }
 }
 
 /// Ticks of processor time that a thread of this process has used.
@@ -164,7 +165,7 @@ fn a_full_queue_refuses_limited_calls() {
         for r in &mut taken {
             pool.submit(r.into(), &home).expect("one runs, two wait");
         }
-        let full = Err(Outcome::from_errno(libc::EBUSY));
+        let full = Err(Outcome::from_errno(c::EBUSY));
         assert_eq!(pool.submit((&mut refused).into(), &home), full);
         pool.submit((&mut patient).into(), &home).expect("it waits, however many there are");
     }
@@ -191,7 +192,7 @@ fn without_threads_a_call_is_an_error_and_with_one_it_waits() {
     pool.shared.lock().stack_size = TOO_MUCH;
     // SAFETY: the records and the gate outlive the wait below.
     unsafe {
-        let none = Err(Outcome::from_errno(libc::EAGAIN));
+        let none = Err(Outcome::from_errno(c::EAGAIN));
         assert_eq!(pool.submit((&mut records[0]).into(), &home), none);
         pool.shared.lock().stack_size = None;
         pool.submit((&mut records[0]).into(), &home).expect("a thread can be made");

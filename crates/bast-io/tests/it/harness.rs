@@ -67,6 +67,7 @@ pub fn is_wanted(kind: DriverKind) -> bool {
     let name = match kind {
         DriverKind::Sim => "sim",
         DriverKind::Epoll => "epoll",
+        DriverKind::Kqueue => "kqueue",
         DriverKind::Uring => "uring",
         DriverKind::Auto => return true,
     };

@@ -27,12 +27,12 @@ unsafe fn pieces(op: &Op) -> Vec<(*mut u8, usize)> {
         Op::RecvMsg { msg, .. } => {
             // SAFETY: io 1.
             let msg = unsafe { &*msg };
-            vector(msg.msg_iov, msg.msg_iovlen)
+            vector(msg.msg_iov, msg.msg_iovlen as _)
         }
         Op::SendMsg { msg, .. } => {
             // SAFETY: io 1.
             let msg = unsafe { &*msg };
-            vector(msg.msg_iov, msg.msg_iovlen)
+            vector(msg.msg_iov, msg.msg_iovlen as _)
         }
         _ => Vec::new(),
     }
