@@ -27,7 +27,7 @@ pub unsafe fn execute(op: &Op, deadline: Option<Instant>) -> Outcome {
     }
     let mode = if deadline.is_some() { Mode::NoWait } else { Mode::Block };
     let handshake = match (op, deadline) {
-        (Op::Connect { handle, .. }, Some(_)) => Some(handle.raw()),
+        (Op::Connect { handle, .. }, Some(_)) if sys::STREAMS_BLOCK => Some(handle.raw()),
         _ => None,
     };
     if let Some(fd) = handshake {

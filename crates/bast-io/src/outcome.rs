@@ -2,24 +2,14 @@
 
 use std::io;
 
-use crate::sys::c;
+use crate::sys::{self, c};
 
 /// The errors that say that the process or the system has run out of something: descriptors, memory.
 /// An `accept` that has failed so fails again at once.
-pub const SHORTAGES: [i32; 4] = [c::EMFILE, c::ENFILE, c::ENOBUFS, c::ENOMEM];
+pub const SHORTAGES: &[i32] = sys::SHORTAGES;
 
 /// What an `accept` says of the connection that it would have taken, not of the listener: the next is another.
-pub const OF_ONE_CONNECTION: [i32; 9] = [
-    c::ECONNABORTED,
-    c::ENETDOWN,
-    c::EPROTO,
-    c::ENOPROTOOPT,
-    c::EHOSTDOWN,
-    c::ENONET,
-    c::EHOSTUNREACH,
-    c::EOPNOTSUPP,
-    c::ENETUNREACH,
-];
+pub const OF_ONE_CONNECTION: &[i32] = sys::OF_ONE_CONNECTION;
 
 /// The result of an operation, in the kernel's own form: a count, a descriptor or zero when it is
 /// not negative, else `-errno`.

@@ -2,7 +2,7 @@
 //! driver is awake.
 //!
 //! ```text
-//!             begin (owner)                   wake (anyone): rings the bell
+//!             begin (owner)                   wake (anyone): raises the signal
 //!   AWAKE ───────────────────▶ ASLEEP ─────────────────────────────▶ NOTIFIED
 //!     │  ▲                        │                                    ▲  │
 //!     │  └──────── end (owner) ───┘                                    │  │
@@ -14,15 +14,16 @@
 //! is ordered either
 //! * before `begin`, and after the `end` before it: `begin` finds NOTIFIED and refuses to sleep; or
 //! * between `begin` and `end`: it finds ASLEEP (or NOTIFIED, then an earlier wake did) and the
-//!   bell is rung, which ends the wait that has begun or is about to.
+//!   signal is raised, which ends the wait that has begun or is about to.
 //!
 //! **What was published before the wake is seen after it.** `wake` releases and `end` acquires, and
 //! every write in between is a read-modify-write, so that the release sequence of each wake reaches
 //! the `end` that follows it: whoever looks at its inbox after `end` sees what was put there before
 //! any of those wakes. AcqRel is enough; no other location takes part in the decision to sleep.
 //!
-//! **A late ring is harmless.** A wake may be between its swap and its ring when the owner
-//! returns for another reason; the ring then ends the next wait early, once.
+//! **A late signal is harmless.** A wake may be between its swap and its signal when the owner
+//! returns for another reason; the signal then ends the next wait early, once. (The signal is an eventfd, a user
+//! event of a kqueue, or a packet posted to the completion port.)
 
 use std::io;
 use std::time::Duration;
@@ -39,7 +40,7 @@ use std::sync::{
 };
 
 #[cfg(not(loom))]
-use crate::sys::Bell;
+use crate::sys::Signal;
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -97,7 +98,7 @@ pub struct Waker {
 #[derive(Debug)]
 struct Inner {
     sleep: Sleep,
-    bell: Bell,
+    signal: Signal,
 }
 
 impl Waker {
@@ -106,13 +107,13 @@ impl Waker {
     /// # Errors
     /// No descriptor was to be had.
     pub fn new() -> io::Result<Waker> {
-        Ok(Waker { inner: Arc::new(Inner { sleep: Sleep::new(), bell: Bell::new()? }) })
+        Ok(Waker { inner: Arc::new(Inner { sleep: Sleep::new(), signal: Signal::new()? }) })
     }
 
     /// Makes the current wait of the driver end, or its next one return at once.
     pub fn wake(&self) {
         if self.inner.sleep.notify() {
-            self.inner.bell.ring();
+            self.inner.signal.raise();
         }
     }
 
@@ -126,7 +127,7 @@ impl Waker {
     /// spuriously, or at the latest after `timeout`.
     pub fn wait(&self, timeout: Option<Duration>) {
         if self.inner.sleep.begin() {
-            self.inner.bell.wait(timeout);
+            self.inner.signal.wait(timeout);
         }
         self.inner.sleep.end();
     }
@@ -134,13 +135,19 @@ impl Waker {
     /// The descriptor that becomes readable when a sleeper has been woken.
     #[cfg(all(target_os = "linux", not(any(loom, bast_kqueue))))]
     pub(crate) fn fd(&self) -> i32 {
-        self.inner.bell.fd()
+        self.inner.signal.fd()
     }
 
-    /// The queue that the owner waits on.
+    /// The queue that the owner waits on, and has the signal in it.
     #[cfg(all(unix, any(not(target_os = "linux"), bast_kqueue)))]
     pub(crate) fn queue(&self) -> &crate::sys::queue::Queue {
-        self.inner.bell.queue()
+        self.inner.signal.queue()
+    }
+
+    /// The completion port, to which a packet is posted when a sleeper has been woken.
+    #[cfg(all(windows, not(loom)))]
+    pub(crate) fn port(&self) -> &Signal {
+        &self.inner.signal
     }
 
     /// In a model there is no descriptor, and no driver can be made.
@@ -150,21 +157,21 @@ impl Waker {
     }
 }
 
-/// The model of a bell.
+/// The model of what ends a wait.
 #[cfg(loom)]
 #[derive(Debug)]
-struct Bell {
+struct Signal {
     raised: Mutex<bool>,
     changed: Condvar,
 }
 
 #[cfg(loom)]
-impl Bell {
-    fn new() -> io::Result<Bell> {
-        Ok(Bell { raised: Mutex::new(false), changed: Condvar::new() })
+impl Signal {
+    fn new() -> io::Result<Signal> {
+        Ok(Signal { raised: Mutex::new(false), changed: Condvar::new() })
     }
 
-    fn ring(&self) {
+    fn raise(&self) {
         *self.raised.lock().unwrap() = true;
         self.changed.notify_one();
     }
@@ -186,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_wake_before_the_wait_is_kept() {
-        let waker = Waker::new().expect("a waker");
+        let waker = Waker::new().expect("eventfd");
         waker.wake();
         waker.wake();
         let start = Instant::now();
@@ -201,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_wake_from_another_thread_ends_the_wait() {
-        let waker = Waker::new().expect("a waker");
+        let waker = Waker::new().expect("eventfd");
         let other = waker.clone();
         let thread = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(30));
@@ -220,7 +227,7 @@ mod tests {
         assert!(!sleep.begin(), "notified: must not block");
         assert!(sleep.end());
         assert!(sleep.begin());
-        assert!(sleep.notify(), "asleep: ring");
+        assert!(sleep.notify(), "asleep: write");
         assert!(!sleep.notify(), "once is enough");
         assert!(sleep.end());
         assert!(!sleep.end());
@@ -280,7 +287,7 @@ mod loom_tests {
             let mut notified = false;
             while !notified {
                 if sleep.begin() {
-                    waker.inner.bell.wait(None);
+                    waker.inner.signal.wait(None);
                 }
                 notified = sleep.end();
             }
@@ -302,7 +309,7 @@ mod loom_tests {
             let blocks = begin(waker.sleep());
             thread.join().unwrap();
             // Everything has happened. Would a wait that has begun end?
-            if blocks && !*waker.inner.bell.raised.lock().unwrap() {
+            if blocks && !*waker.inner.signal.raised.lock().unwrap() {
                 seen.store(true, Ordering::Relaxed);
             }
         });

@@ -11,7 +11,7 @@ use std::iter::FusedIterator;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::Control;
+use super::{Control, cut};
 use crate::sys::c;
 use crate::{Handle, Outcome, SockAddr};
 
@@ -104,12 +104,7 @@ impl RecvBatch {
         for at in 0..self.slots.len() {
             self.aim(at);
         }
-        let (list, count) = (self.headers.as_mut_ptr(), self.headers.len() as u32);
-        let (fd, flags, forever) = (handle.as_ref().raw(), c::MSG_DONTWAIT, std::ptr::null_mut());
-        // SAFETY: the list is as long as it says, and each header has just been aimed at memory of this batch.
-        let outcome = crate::sys::retry(|| unsafe {
-            c::recvmmsg(fd, list, count, flags as _, forever) as isize
-        });
+        let outcome = crate::sys::recv_many(handle.as_ref().raw(), &mut self.headers);
         for at in 0..usize::try_from(outcome.0).unwrap_or(0) {
             self.took(at, self.headers[at].msg_len as usize);
         }
@@ -151,27 +146,10 @@ impl RecvBatch {
         slot.addr.set_len(header.msg_namelen);
         slot.len = len.min(self.size);
         slot.cut = header.msg_flags & c::MSG_TRUNC != 0;
-        slot.stride = joined(header);
+        slot.stride = cut::joined(header);
         self.filled = at + 1;
         self.datagrams += if slot.stride == 0 { 1 } else { slot.len.div_ceil(slot.stride).max(1) };
     }
-}
-
-/// The length of the datagrams that were joined to one message; 0: it is one.
-fn joined(header: &c::msghdr) -> usize {
-    // SAFETY: the kernel has filled as much of the control data as the header says, which is aligned; the walk
-    // stays within it.
-    unsafe {
-        let mut control = c::CMSG_FIRSTHDR(header);
-        while let Some(this) = control.as_ref() {
-            if (this.cmsg_level, this.cmsg_type) == (c::SOL_UDP, c::UDP_GRO) {
-                let size = c::CMSG_DATA(control).cast::<c::c_int>().read_unaligned();
-                return usize::try_from(size).unwrap_or(0);
-            }
-            control = c::CMSG_NXTHDR(header, control);
-        }
-    }
-    0
 }
 
 impl fmt::Debug for RecvBatch {

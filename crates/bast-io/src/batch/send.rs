@@ -11,9 +11,8 @@
 
 use std::mem;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
 
-use super::Control;
+use super::{Control, cut};
 use crate::sys::c;
 use crate::{Handle, Outcome, SockAddr};
 
@@ -93,23 +92,12 @@ struct Message {
     then: Place,
 }
 
-/// Whether this kernel cuts messages into segments; an older one would send them whole. It is asked once.
-fn kernel_cuts(handle: &Handle) -> bool {
-    static CUTS: OnceLock<bool> = OnceLock::new();
-    *CUTS.get_or_init(|| {
-        let (mut value, mut len): (c::c_int, _) = (0, size_of::<c::c_int>() as c::socklen_t);
-        let (fd, level, name) = (handle.as_ref().raw(), c::SOL_UDP, c::UDP_SEGMENT);
-        // SAFETY: both pointers are to locals, and the value is as long as it says.
-        unsafe { c::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) == 0 }
-    })
-}
-
 impl<'a> SendBatch<'a> {
     /// Begins with the first of `transmits`.
     #[must_use]
     pub fn new(transmits: &'a [Transmit<'a>], handle: &Handle) -> SendBatch<'a> {
         let segmented = transmits.iter().any(|transmit| transmit.segment_size.is_some());
-        let cuts = segmented && !handle.is_simulated() && kernel_cuts(handle);
+        let cuts = segmented && !handle.is_simulated() && cut::kernel_cuts(handle);
         SendBatch { transmits, at: (0, 0), cuts, messages: Vec::new(), headers: Vec::new() }
     }
 
@@ -123,10 +111,8 @@ impl<'a> SendBatch<'a> {
     /// one (`EAGAIN`: no room). Then tell [`sent`](SendBatch::sent).
     pub fn send_now(&mut self, handle: &Handle) -> Outcome {
         self.prepare(MESSAGES);
-        let (list, count) = (self.headers.as_mut_ptr(), self.headers.len() as u32);
-        let (fd, flags) = (handle.as_ref().raw(), c::MSG_DONTWAIT | c::MSG_NOSIGNAL);
-        // SAFETY: the list is as long as it says, and each header names memory of this batch or of its transmits.
-        crate::sys::retry(|| unsafe { c::sendmmsg(fd, list, count, flags as _) as isize })
+        // Each header names memory of this batch or of its transmits.
+        crate::sys::send_many(handle.as_ref().raw(), &mut self.headers)
     }
 
     /// The next message, for [`Op::SendMsg`](crate::Op::SendMsg). Then tell [`sent`](SendBatch::sent) that it was one.
@@ -189,7 +175,7 @@ impl Message {
         Message {
             piece: c::iovec { iov_base: base, iov_len: len },
             addr: transmit.destination.map_or(addr, SockAddr::from),
-            control: if datagrams > 1 { cut_to(size as u16) } else { [0; 3] },
+            control: if datagrams > 1 { cut::cut_to(size as u16) } else { [0; 3] },
             datagrams,
             then,
         }
@@ -204,22 +190,7 @@ impl Message {
         }
         if self.datagrams > 1 {
             header.msg_control = self.control.as_mut_ptr().cast();
-            // SAFETY: plain arithmetic.
-            header.msg_controllen = unsafe { c::CMSG_SPACE(size_of::<u16>() as u32) } as _;
+            header.msg_controllen = cut::LEN as _;
         }
     }
-}
-
-/// The wish to have a message cut into segments of `size` bytes.
-fn cut_to(size: u16) -> Control {
-    let mut control: Control = [0; 3];
-    let header = control.as_mut_ptr().cast::<c::cmsghdr>();
-    // SAFETY: the room is aligned for a header and large enough for it and the number.
-    unsafe {
-        (*header).cmsg_level = c::SOL_UDP;
-        (*header).cmsg_type = c::UDP_SEGMENT;
-        (*header).cmsg_len = c::CMSG_LEN(size_of::<u16>() as u32) as _;
-        c::CMSG_DATA(header).cast::<u16>().write_unaligned(size);
-    }
-    control
 }

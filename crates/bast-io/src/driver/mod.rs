@@ -13,7 +13,6 @@ mod uring;
 
 use std::fmt;
 use std::io;
-use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use self::remote::Remote;
 use self::sim::Sim;
 #[cfg(all(target_os = "linux", not(bast_kqueue)))]
 use self::uring::Uring;
-use crate::handle::SIM_BASE;
+use crate::handle::{Raw, SIM_BASE};
 use crate::{Done, Op, Outcome, Pool, Record, Waker, sys};
 
 /// Which driver to use.
@@ -254,7 +253,7 @@ impl fmt::Debug for Driver {
 }
 
 /// Closes a descriptor, the kernel's or the simulator's.
-pub(crate) fn close_raw(fd: RawFd) -> Outcome {
+pub(crate) fn close_raw(fd: Raw) -> Outcome {
     if fd >= SIM_BASE {
         sim::close_raw(fd);
         return Outcome(0);

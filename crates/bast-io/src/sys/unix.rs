@@ -28,6 +28,26 @@ use super::Mode;
 use crate::op::{Half, Interest};
 use crate::{HandleRef, Kind, Op, Outcome, SockAddr};
 
+/// The longest time that a close can be told to wait, in seconds.
+pub(crate) const LINGER_MOST: u64 = i32::MAX as u64;
+
+/// The errors that say that the process or the system has run out of something: descriptors, memory.
+/// An `accept` that has failed so fails again at once.
+pub(crate) const SHORTAGES: &[i32] = &[c::EMFILE, c::ENFILE, c::ENOBUFS, c::ENOMEM];
+
+/// What an `accept` says of the connection that it would have taken, not of the listener: the next is another.
+pub(crate) const OF_ONE_CONNECTION: &[i32] = &[
+    c::ECONNABORTED,
+    c::ENETDOWN,
+    c::EPROTO,
+    c::ENOPROTOOPT,
+    c::EHOSTDOWN,
+    c::ENONET,
+    c::EHOSTUNREACH,
+    c::EOPNOTSUPP,
+    c::ENETUNREACH,
+];
+
 /// The most that Linux moves in one call.
 const MAX_RW: usize = 0x7fff_f000;
 
@@ -322,4 +342,20 @@ fn msghdr(iov: *const c::iovec, count: u32) -> c::msghdr {
     msg.msg_iov = iov.cast_mut();
     msg.msg_iovlen = count as _;
     msg
+}
+
+/// Receives what is there, a message for each header, in one call.
+pub(crate) fn recv_many(fd: i32, headers: &mut [c::mmsghdr]) -> Outcome {
+    let (list, count) = (headers.as_mut_ptr(), headers.len() as u32);
+    let (flags, forever) = (c::MSG_DONTWAIT, std::ptr::null_mut());
+    // SAFETY: the list is as long as it says, and the caller has aimed each header at memory of its own.
+    retry(|| unsafe { c::recvmmsg(fd, list, count, flags as _, forever) as isize })
+}
+
+/// Sends the messages for which there is room, in one call.
+pub(crate) fn send_many(fd: i32, headers: &mut [c::mmsghdr]) -> Outcome {
+    let (list, count) = (headers.as_mut_ptr(), headers.len() as u32);
+    let flags = c::MSG_DONTWAIT | c::MSG_NOSIGNAL;
+    // SAFETY: the list is as long as it says, and the caller has aimed each header at memory that is lent to it.
+    retry(|| unsafe { c::sendmmsg(fd, list, count, flags as _) as isize })
 }

@@ -18,7 +18,10 @@ use crate::{Op, SockAddr};
 unsafe fn pieces(op: &Op) -> Vec<(*mut u8, usize)> {
     let vector = |iov: *const c::iovec, count: usize| {
         // SAFETY: io 1: `iov` names `count` valid entries.
-        (0..count).map(|i| unsafe { *iov.add(i) }).map(|v| (v.iov_base.cast(), v.iov_len)).collect()
+        (0..count)
+            .map(|i| unsafe { *iov.add(i) })
+            .map(|v| (v.iov_base.cast(), v.iov_len as usize))
+            .collect()
     };
     match *op {
         Op::Recv { buf, len, .. } | Op::Read { buf, len, .. } => vec![(buf, len)],

@@ -13,13 +13,12 @@
 //! changes something that an operation may be waiting for marks it with [`World::stir`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::RawFd;
 
 use super::clock::{Clock, Event};
 use super::files::{Files, OpenFile};
 use super::rng::Rng;
 use super::socket::Socket;
-use crate::handle::SIM_BASE;
+use crate::handle::{Raw, SIM_BASE};
 use crate::sys::c;
 
 /// The identity of a descriptor: never used twice in a world.
@@ -62,10 +61,10 @@ pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) clock: Clock,
     pub(super) files: Files,
-    numbers: BTreeMap<RawFd, Serial>,
+    numbers: BTreeMap<Raw, Serial>,
     /// Numbers that were used and are free; all from `fresh` on are free too.
-    freed: BTreeSet<RawFd>,
-    fresh: RawFd,
+    freed: BTreeSet<Raw>,
+    fresh: Raw,
     pub(super) items: BTreeMap<Serial, Item>,
     last_serial: Serial,
     /// What operations may now get further.
@@ -85,7 +84,7 @@ impl World {
             files: Files::default(),
             numbers: BTreeMap::new(),
             freed: BTreeSet::new(),
-            fresh: SIM_BASE + ((slot as RawFd) << NUMBER_BITS),
+            fresh: SIM_BASE + ((slot as Raw) << NUMBER_BITS),
             items: BTreeMap::new(),
             last_serial: 0,
             stirred: Vec::new(),
@@ -100,7 +99,7 @@ impl World {
     }
 
     /// The serial behind a number; `EBADF` for another world's, or nobody's.
-    pub(super) fn serial(&self, fd: RawFd) -> Try<Serial> {
+    pub(super) fn serial(&self, fd: Raw) -> Try<Serial> {
         self.numbers.get(&fd).copied().ok_or(Stop::Errno(c::EBADF))
     }
 
@@ -112,8 +111,8 @@ impl World {
     }
 
     /// Gives an item the lowest free number.
-    pub(super) fn name(&mut self, serial: Serial) -> Try<RawFd> {
-        let end = SIM_BASE + ((self.slot as RawFd) << NUMBER_BITS) + (1 << NUMBER_BITS) - 1;
+    pub(super) fn name(&mut self, serial: Serial) -> Try<Raw> {
+        let end = SIM_BASE + ((self.slot as Raw) << NUMBER_BITS) + (1 << NUMBER_BITS) - 1;
         let free = match self.freed.pop_first() {
             Some(fd) => fd,
             None if self.fresh < end => {
@@ -127,7 +126,7 @@ impl World {
     }
 
     /// Closes a number. What waits on it will be told `ECANCELED`.
-    pub(super) fn close(&mut self, fd: RawFd) -> Try<()> {
+    pub(super) fn close(&mut self, fd: Raw) -> Try<()> {
         let serial = self.numbers.remove(&fd).ok_or(Stop::Errno(c::EBADF))?;
         self.freed.insert(fd);
         self.discard(serial);

@@ -3,7 +3,7 @@
 //! Built with `--cfg bast_kqueue` on Linux, too: there it is tested (see `queue`).
 
 #[allow(unsafe_code)]
-mod bell;
+mod user_event;
 #[allow(unsafe_code)]
 pub mod c;
 #[allow(unsafe_code)]
@@ -13,11 +13,11 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-pub(crate) use self::bell::Bell;
+pub(crate) use self::user_event::Signal;
 use self::queue::{EV_ADD, EVFILT_PROC, EVFILT_USER, NOTE_EXIT, NOTE_TRIGGER, Queue, change};
 use crate::Outcome;
 
-/// Sockets are in non-blocking mode from birth: not all of these kernels heed `MSG_DONTWAIT` everywhere.
+/// Whether a stream is in blocking mode. It is not, from birth: not all of these kernels heed `MSG_DONTWAIT` everywhere.
 pub(crate) const STREAMS_BLOCK: bool = false;
 
 /// The signals' counter: what is read and what is written to. A pipe, whose reads give one signal each.

@@ -3,7 +3,7 @@
 //! | name | here | there |
 //! |---|---|---|
 //! | `c` | the C library | the same, with what it lacks beside Linux' |
-//! | `Bell` | an eventfd | a user event of a queue |
+//! | `Signal` | an eventfd | a user event of a queue |
 //! | `counter` | an eventfd | a pipe |
 //! | `end_of` | a pidfd | a queue with a process event |
 //! | `this_thread`, `signal_thread` | `gettid`, `tgkill` | their own |
@@ -11,7 +11,8 @@
 //! | `openat2`, `cached_pages`, `has_writer`, `enlarge_pipe` | system calls | "not here" |
 
 #[allow(unsafe_code)]
-mod bell;
+#[cfg(not(loom))]
+mod eventfd;
 
 use std::ffi::CStr;
 use std::io;
@@ -20,11 +21,12 @@ use std::ptr;
 
 pub use libc as c;
 
-pub(crate) use self::bell::Bell;
+#[cfg(not(loom))]
+pub(crate) use self::eventfd::Signal;
 use super::{close, retry};
 use crate::Outcome;
 
-/// Sockets are in blocking mode, and asked per call not to wait.
+/// Whether a stream is in blocking mode, so that a handshake has to change that for its time.
 pub(crate) const STREAMS_BLOCK: bool = true;
 
 /// The signals' counter: what is read and what is written to. Both are one descriptor here, and reading gives all at once.
