@@ -87,6 +87,10 @@ mod tests {
 
     #[test]
     fn one_that_was_put_back_is_taken_again() {
+        if cfg!(any(not(target_os = "linux"), bast_kqueue)) {
+            assert!(Conduit::take().is_err(), "nothing is spliced here");
+            return;
+        }
         let one = Conduit::take().expect("a pipe");
         assert!(one.size() >= LEAST);
         one.put_back();

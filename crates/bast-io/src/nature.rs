@@ -54,24 +54,6 @@ impl Op {
         }
     }
 
-    /// For a write to a file at its own position: the descriptor, and how much is to be written.
-    ///
-    /// # Safety
-    /// Contract io 1.
-    pub(crate) unsafe fn moves_position(&self) -> Option<(i32, usize)> {
-        match *self {
-            Op::Write { handle, len, offset: None, .. } if handle.kind == Kind::File => {
-                Some((handle.raw, len))
-            }
-            Op::WriteV { handle, iov, count, offset: None } if handle.kind == Kind::File => {
-                // SAFETY: io 1: the list is there, and as long.
-                let pieces = unsafe { std::slice::from_raw_parts(iov, count as usize) };
-                Some((handle.raw, pieces.iter().map(|piece| piece.iov_len).sum()))
-            }
-            _ => None,
-        }
-    }
-
     /// Whether every driver does this on the spot: it waits neither for a peer nor for a disk.
     pub(crate) const fn is_immediate(&self) -> bool {
         matches!(

@@ -34,6 +34,7 @@ pub struct Record {
     /// On the pool: where it goes when it has been executed.
     pub(crate) home: *const Remote,
     /// In the ring: where the file stood before a write at its own position.
+    #[cfg_attr(any(not(target_os = "linux"), bast_kqueue), allow(dead_code))]
     pub(crate) place: i64,
     _pinned: std::marker::PhantomPinned,
 }

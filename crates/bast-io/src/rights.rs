@@ -82,7 +82,8 @@ impl Rights {
             let mut header = c::CMSG_FIRSTHDR(&raw const message);
             while let Some(this) = header.as_ref() {
                 if (this.cmsg_level, this.cmsg_type) == (c::SOL_SOCKET, c::SCM_RIGHTS) {
-                    let bytes = this.cmsg_len as usize - c::CMSG_LEN(0) as usize;
+                    let len: usize = this.cmsg_len as _;
+                    let bytes = len - c::CMSG_LEN(0) as usize;
                     let data = c::CMSG_DATA(header).cast::<RawFd>();
                     for at in 0..bytes / size_of::<RawFd>() {
                         fds.push(OwnedFd::from_raw_fd(data.add(at).read_unaligned()));

@@ -127,7 +127,7 @@ pub fn read(file: &Handle, buf: &mut [u8], offset: u64) -> io::Result<Option<usi
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", not(bast_kqueue)))]
 mod tests {
     use std::io::Write;
     use std::os::fd::AsRawFd;

@@ -121,12 +121,13 @@ fn the_least_number_of_threads_stays() {
     assert_eq!(pool.threads(), 2);
 }
 
+#[cfg(target_os = "linux")]
 unsafe fn own_id(_: *mut ()) -> i32 {
-    // SAFETY: takes nothing.
-    unsafe { c::gettid() }
+    crate::sys::this_thread()
 }
 
 /// Ticks of processor time that a thread of this process has used.
+#[cfg(target_os = "linux")]
 fn ticks(thread: i32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(") ").unwrap();
@@ -135,6 +136,7 @@ fn ticks(thread: i32) -> u64 {
 
 /// A thread that is to stay does not ask again and again whether it may go.
 #[test]
+#[cfg(target_os = "linux")]
 fn threads_that_stay_sleep() {
     let bounds = Bounds { min_threads: 1, idle_for: Duration::ZERO, ..Bounds::DEFAULT };
     let (pool, home) = (Pool::with_bounds(bounds), home());

@@ -131,18 +131,13 @@ pub(crate) fn calm(fd: i32) {
     }
 }
 
-/// Where an open file stands; negative for what has no position.
-pub(crate) fn position(fd: i32) -> i64 {
-    // SAFETY: no memory is involved.
-    unsafe { c::lseek64(fd, 0, c::SEEK_CUR) }
-}
-
-/// Moves an open file by `n`, if it still stands at `place`.
-pub(crate) fn catch_up(fd: i32, place: i64, n: i64) {
-    if place >= 0 && position(fd) == place {
-        // SAFETY: no memory is involved. It fails only for what has no position.
-        unsafe { c::lseek64(fd, place + n, c::SEEK_SET) };
-    }
+/// A socket's error that nobody has heard of yet, which asking takes; 0: none.
+fn pending_error(fd: i32) -> i32 {
+    let (mut error, mut len) = (0, size_of::<c::c_int>() as c::socklen_t);
+    let value = (&raw mut error).cast();
+    // SAFETY: both pointers are to locals, and the value is as long as it says.
+    unsafe { c::getsockopt(fd, c::SOL_SOCKET, c::SO_ERROR, value, &raw mut len) };
+    error
 }
 
 /// Closes a kernel descriptor. Not repeated when interrupted: Linux has closed it even so.
@@ -217,6 +212,13 @@ pub(crate) unsafe fn call(op: &Op, mode: Mode) -> Outcome {
             }),
             Op::Connect { handle, addr } => {
                 let addr = &*addr;
+                // A second call tells what became of a handshake on Linux; elsewhere the error that is pending does.
+                if !STREAMS_BLOCK && handle.kind == Kind::Stream {
+                    let error = pending_error(handle.raw);
+                    if error != 0 {
+                        return Outcome::from_errno(error);
+                    }
+                }
                 match retry(|| c::connect(handle.raw, addr.as_ptr(), addr.len()) as isize) {
                     // The handshake ended between two calls.
                     o if o.is_errno(c::EISCONN) && mode == Mode::NoWait => Outcome(0),

@@ -9,11 +9,7 @@ use crate::harness::{Rig, Ticket, empty, inet, sock};
 impl Rig {
     /// A new socket of the internet, version 4.
     pub fn socket(&mut self, kind: i32) -> Handle {
-        let outcome = self.run(Op::Socket {
-            domain: libc::AF_INET,
-            kind: kind | libc::SOCK_CLOEXEC,
-            protocol: 0,
-        });
+        let outcome = self.run(Op::Socket { domain: libc::AF_INET, kind, protocol: 0 });
         let fd = outcome.into_result().expect("a socket") as i32;
         let kind = match kind & 0xf {
             libc::SOCK_DGRAM => Kind::Datagram,
@@ -25,13 +21,10 @@ impl Rig {
 
     /// A listener on a free port.
     pub fn listener(&mut self, backlog: i32) -> (Handle, SocketAddr) {
-        let outcome = self.run(Op::Socket {
-            domain: libc::AF_INET,
-            kind: libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
-            protocol: 0,
-        });
+        let outcome =
+            self.run(Op::Socket { domain: libc::AF_INET, kind: libc::SOCK_STREAM, protocol: 0 });
         let fd = outcome.into_result().expect("a socket") as i32;
-        // SAFETY: it was made for us, and made non-blocking.
+        // SAFETY: it was made for us; listening makes it non-blocking.
         let handle = unsafe { Handle::from_raw(fd, Kind::Listener) };
         self.bind(&handle, "127.0.0.1:0").expect("bound");
         let listening = self.run(Op::Listen { handle: handle.as_ref(), backlog });

@@ -273,7 +273,10 @@ fn readers_are_served_in_order(rig: &mut Rig) {
 fn refused(rig: &mut Rig) {
     let (listener, addr) = rig.listener(16);
     drop(listener);
-    assert_eq!(errno(rig.connect(addr)), libc::ECONNREFUSED);
+    // libkqueue takes the error to put it into its event, and the next call has another.
+    let told = if cfg!(bast_kqueue) { libc::ECONNABORTED } else { libc::ECONNREFUSED };
+    let expected = if rig.is_sim() { libc::ECONNREFUSED } else { told };
+    assert_eq!(errno(rig.connect(addr)), expected);
 }
 
 fn reset(rig: &mut Rig) {

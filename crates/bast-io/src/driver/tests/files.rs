@@ -36,7 +36,7 @@ fn files_by_every_operation() {
             dir: c::AT_FDCWD,
             path: c.as_ptr(),
             flags: 0,
-            mask: c::STATX_SIZE,
+            mask: c::STATX_BASIC_STATS,
             out: &raw mut out,
         };
         assert_eq!(b.run(op), Outcome(0));
@@ -89,7 +89,7 @@ fn a_socket_that_a_clone_has_set_blocking_does_not_block_the_driver() {
 }
 
 #[test]
-fn sendfile_and_splice_wait_for_both_ends() {
+fn sendfile_waits_for_room() {
     each(|b| {
         let content: Vec<u8> = (0..4_000_000u32).map(|i| i as u8).collect();
         let (path, _) = temp("sendfile", &content);
@@ -112,8 +112,15 @@ fn sendfile_and_splice_wait_for_both_ends() {
         }
         drop(ours);
         assert!(reader.join().expect("reader") == content);
+        std::fs::remove_file(path).expect("remove");
+    });
+}
 
-        // Socket to pipe to file.
+#[test]
+#[cfg(all(target_os = "linux", not(bast_kqueue)))]
+fn splice_waits_for_both_ends() {
+    // Socket to pipe to file.
+    each(|b| {
         let (ours, mut theirs) = pair();
         let (r, w) = pipe();
         let op = Op::Splice {
@@ -144,8 +151,6 @@ fn sendfile_and_splice_wait_for_both_ends() {
         // SAFETY: it has not come back.
         unsafe { b.driver.cancel(record) };
         assert_eq!(b.collect(1), [(record, Outcome::CANCELLED)]);
-        for p in [path, out_path] {
-            std::fs::remove_file(p).expect("remove");
-        }
+        std::fs::remove_file(out_path).expect("remove");
     });
 }

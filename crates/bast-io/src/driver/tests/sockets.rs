@@ -33,7 +33,7 @@ fn a_server_and_a_client_on_one_driver() {
                 let (status, descriptor) = unsafe {
                     (c::fcntl(h.as_raw_fd(), c::F_GETFL), c::fcntl(h.as_raw_fd(), c::F_GETFD))
                 };
-                assert_eq!(status & c::O_NONBLOCK, 0, "streams are in blocking mode");
+                assert_eq!(status & c::O_NONBLOCK == 0, sys::STREAMS_BLOCK, "the mode of streams");
                 assert_ne!(descriptor & c::FD_CLOEXEC, 0);
             }
             let mut buf = [0; 64];
@@ -53,7 +53,9 @@ fn a_server_and_a_client_on_one_driver() {
         // SAFETY: as above.
         let client = unsafe { Handle::from_raw(b.run(tcp).0, Kind::Stream) };
         let refused = b.run(Op::Connect { handle: client.as_ref(), addr: &raw const addr });
-        assert_eq!(refused, Outcome::from_errno(c::ECONNREFUSED));
+        // libkqueue takes the error to put it into its event, and the next call has another.
+        let told = if cfg!(bast_kqueue) { c::ECONNABORTED } else { c::ECONNREFUSED };
+        assert_eq!(refused, Outcome::from_errno(told));
         assert_eq!(b.driver.pending(), 0);
     });
 }
@@ -147,7 +149,7 @@ fn reused_numbers_and_lingering_duplicates() {
             let copy = ours.as_raw_fd().as_owned();
             drop(ours);
             // SAFETY: plain descriptor calls on a number that was just closed.
-            let again = unsafe { c::dup3(copy.as_raw_fd(), number, c::O_CLOEXEC) };
+            let again = unsafe { c::dup2(copy.as_raw_fd(), number) };
             assert_eq!(again, number);
             // SAFETY: nobody else has it.
             let ours = unsafe { Handle::from_raw(again, Kind::Stream) };
@@ -193,7 +195,7 @@ fn foreign_descriptors_are_polled_and_forgotten() {
         // SAFETY: plain descriptor calls; the number is this test's.
         let fd = unsafe {
             let (r2, w2) = pipe();
-            assert_eq!(c::dup3(r2.as_raw_fd(), number, c::O_CLOEXEC), number);
+            assert_eq!(c::dup2(r2.as_raw_fd(), number), number);
             drop(r2);
             let record = b.start(readable);
             b.nothing();

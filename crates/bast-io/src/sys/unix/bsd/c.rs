@@ -30,7 +30,9 @@ pub const AT_STATX_DONT_SYNC: c_int = 1 << 29;
 pub const STATX_TYPE: c_uint = 1;
 pub const STATX_BASIC_STATS: c_uint = 0x7ff;
 pub const RWF_NOWAIT: c_int = 8;
+#[cfg(target_vendor = "apple")]
 pub const SOCK_CLOEXEC: c_int = 1 << 28;
+#[cfg(target_vendor = "apple")]
 pub const SOCK_NONBLOCK: c_int = 1 << 29;
 pub const SPLICE_F_NONBLOCK: c_uint = 2;
 /// The end of a stream is told with `POLLIN` and `POLLHUP`.
@@ -137,8 +139,8 @@ pub unsafe fn ppoll(
     // SAFETY: as the caller promises of both pointers.
     unsafe {
         let ms = time.as_ref().map_or(-1, |t| {
-            let part = (t.tv_nsec as i64 + 999_999) / 1_000_000;
-            let ms = (t.tv_sec as i64).saturating_mul(1000).saturating_add(part);
+            let ms =
+                t.tv_sec.saturating_mul(1000).saturating_add((t.tv_nsec + 999_999) / 1_000_000);
             c_int::try_from(ms).unwrap_or(c_int::MAX)
         });
         poll(fds, count, ms)
@@ -164,15 +166,15 @@ pub unsafe fn statx(
             let stat = stat.assume_init();
             out.write(statx {
                 stx_mask: STATX_BASIC_STATS,
-                stx_blksize: stat.st_blksize as u32,
-                stx_nlink: stat.st_nlink as u32,
-                stx_mode: stat.st_mode as u16,
-                stx_ino: stat.st_ino as u64,
-                stx_size: stat.st_size as u64,
-                stx_blocks: stat.st_blocks as u64,
+                stx_blksize: stat.st_blksize as _,
+                stx_nlink: stat.st_nlink as _,
+                stx_mode: stat.st_mode as _,
+                stx_ino: stat.st_ino as _,
+                stx_size: stat.st_size as _,
+                stx_blocks: stat.st_blocks as _,
                 stx_mtime: statx_timestamp {
-                    tv_sec: stat.st_mtime as i64,
-                    tv_nsec: stat.st_mtime_nsec as u32,
+                    tv_sec: stat.st_mtime as _,
+                    tv_nsec: stat.st_mtime_nsec as _,
                 },
             });
         }
@@ -309,6 +311,7 @@ mod narrow {
     pub const S_IFDIR: u32 = libc::S_IFDIR as u32;
     pub const S_IFBLK: u32 = libc::S_IFBLK as u32;
     pub const S_IFIFO: u32 = libc::S_IFIFO as u32;
+    pub const S_IFSOCK: u32 = libc::S_IFSOCK as u32;
 }
 #[cfg(not(target_os = "linux"))]
-pub use self::narrow::{S_IFBLK, S_IFDIR, S_IFIFO, S_IFMT, S_IFREG, mode_t};
+pub use self::narrow::{S_IFBLK, S_IFDIR, S_IFIFO, S_IFMT, S_IFREG, S_IFSOCK, mode_t};

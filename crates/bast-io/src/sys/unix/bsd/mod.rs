@@ -3,18 +3,18 @@
 //! Built with `--cfg bast_kqueue` on Linux, too: there it is tested (see `queue`).
 
 #[allow(unsafe_code)]
-mod user_event;
-#[allow(unsafe_code)]
 pub mod c;
 #[allow(unsafe_code)]
 pub(crate) mod queue;
+#[allow(unsafe_code)]
+mod user_event;
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-pub(crate) use self::user_event::Signal;
 use self::queue::{EV_ADD, EVFILT_PROC, EVFILT_USER, NOTE_EXIT, NOTE_TRIGGER, Queue, change};
+pub(crate) use self::user_event::Signal;
 use crate::Outcome;
 
 /// Whether a stream is in blocking mode. It is not, from birth: not all of these kernels heed `MSG_DONTWAIT` everywhere.
@@ -69,7 +69,7 @@ pub(crate) fn signal_thread(thread: i32, signal: i32) -> bool {
         #[cfg(target_vendor = "apple")]
         {
             let thread = libc::pthread_from_mach_thread_np(thread as libc::mach_port_t);
-            return thread != 0 && libc::pthread_kill(thread, signal) == 0;
+            thread != 0 && libc::pthread_kill(thread, signal) == 0
         }
         #[cfg(target_os = "freebsd")]
         return libc::thr_kill(thread.into(), signal) == 0;

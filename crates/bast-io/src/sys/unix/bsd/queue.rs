@@ -74,7 +74,7 @@ impl Queue {
         for event in &mut list {
             event.flags |= k::EV_RECEIPT;
         }
-        let receipts = &mut list.clone()[..];
+        let receipts = &mut { list }[..];
         match self.call(&list, receipts, None) {
             Err(error) => [error.raw_os_error().unwrap_or(libc::EIO); N],
             Ok(n) => std::array::from_fn(|i| {

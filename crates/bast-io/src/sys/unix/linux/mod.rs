@@ -108,6 +108,20 @@ pub(crate) fn enlarge_pipe(fd: i32, size: usize) -> usize {
     usize::try_from(size).unwrap_or(0)
 }
 
+/// Where an open file stands; negative for what has no position.
+pub(crate) fn position(fd: i32) -> i64 {
+    // SAFETY: no memory is involved.
+    unsafe { libc::lseek64(fd, 0, libc::SEEK_CUR) }
+}
+
+/// Moves an open file by `n`, if it still stands at `place`.
+pub(crate) fn catch_up(fd: i32, place: i64, n: i64) {
+    if place >= 0 && position(fd) == place {
+        // SAFETY: no memory is involved. It fails only for what has no position.
+        unsafe { libc::lseek64(fd, place + n, libc::SEEK_SET) };
+    }
+}
+
 /// Whether somebody may yet write to an empty pipe. Asked by `tee`, which takes nothing out: it says `EAGAIN` then, else 0.
 pub(crate) fn has_writer(fd: i32) -> bool {
     let mut ends = [0; 2];
