@@ -14,6 +14,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 
 use crate::SockAddr;
+#[cfg(unix)]
 use crate::rights::Rights;
 use crate::sys::c;
 
@@ -80,6 +81,7 @@ impl<'a> Message<'a> {
     }
 
     /// Sends or receives descriptors along with the bytes.
+    #[cfg(unix)]
     #[must_use]
     pub fn with(mut self, rights: &'a mut Rights) -> Message<'a> {
         let (control, len) = rights.room();

@@ -3,9 +3,11 @@
 //! The drivers differ in how they wait; the questions they ask about an operation are the same, and
 //! are answered here once.
 
+#[cfg(unix)]
+use crate::Outcome;
 use crate::op::Interest;
 use crate::sys::c;
-use crate::{HandleRef, Kind, Op, Outcome, Stat, sys};
+use crate::{HandleRef, Kind, Op, Stat, sys};
 
 impl HandleRef {
     /// Whether it is asked by `recv` and `send`, which know `MSG_DONTWAIT`.
@@ -89,6 +91,7 @@ impl Op {
 
     /// Whether `outcome` shows that a stream has no more to read, or no more room (the argument is in
     /// `driver/readiness/table.rs`).
+    #[cfg(unix)]
     pub(crate) const fn exhausted(&self, outcome: Outcome) -> bool {
         let (handle, len) = match *self {
             Op::Recv { handle, len, flags: 0, .. } | Op::Send { handle, len, flags: 0, .. } => {
@@ -102,6 +105,7 @@ impl Op {
 
     /// Whether it proceeds whenever its descriptor has data or room, so that one such operation's
     /// EAGAIN speaks for all.
+    #[cfg(unix)]
     pub(crate) const fn is_plain(&self) -> bool {
         match *self {
             Op::Recv { flags, .. }

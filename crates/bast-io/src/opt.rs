@@ -4,10 +4,15 @@
 //! form, so that [`Op::SetOpt`](crate::Op::SetOpt) and [`Op::GetOpt`](crate::Op::GetOpt) can point at
 //! it. The forms are made and read here and nowhere else.
 
+#[cfg_attr(windows, path = "windows/time.rs")]
+mod time;
+
 use std::time::Duration;
 
+pub use self::time::Time;
+
 use crate::op::SockOpt;
-use crate::sys::c;
+use crate::sys::{self, c};
 
 const fn opt(level: i32, name: i32) -> SockOpt {
     SockOpt { level, name }
@@ -61,7 +66,7 @@ pub unsafe trait Value: Copy {}
 unsafe impl Value for i32 {}
 // SAFETY: two integers of one size.
 unsafe impl Value for Linger {}
-// SAFETY: two integers of one size.
+// SAFETY: integers without padding between them.
 unsafe impl Value for Time {}
 
 /// How long a close waits for what has not been sent.
@@ -73,44 +78,15 @@ impl Linger {
     /// `None` does not wait, zero resets the connection. Whole seconds: the rest is cut off.
     #[must_use]
     pub fn new(value: Option<Duration>) -> Linger {
-        let seconds = value.map_or(0, |d| i32::try_from(d.as_secs()).unwrap_or(i32::MAX));
-        Linger(c::linger { l_onoff: i32::from(value.is_some()), l_linger: seconds })
+        let seconds = value.map_or(0, |d| d.as_secs().min(sys::LINGER_MOST));
+        Linger(c::linger { l_onoff: value.is_some().into(), l_linger: seconds as _ })
     }
 
     /// What [`new`](Linger::new) was given, in whole seconds.
     #[must_use]
     pub fn get(self) -> Option<Duration> {
-        let seconds = Duration::from_secs(u64::try_from(self.0.l_linger).unwrap_or(0));
+        let seconds = Duration::from_secs(self.0.l_linger as u64);
         (self.0.l_onoff != 0).then_some(seconds)
-    }
-}
-
-/// A length of time, in microseconds. Zero is "never" to the kernel.
-#[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
-pub struct Time(c::timeval);
-
-impl Time {
-    /// `None` is zero. What is shorter than a microsecond becomes one.
-    #[must_use]
-    pub fn new(value: Option<Duration>) -> Time {
-        let mut time = c::timeval { tv_sec: 0, tv_usec: 0 };
-        if let Some(value) = value {
-            time.tv_sec = c::time_t::try_from(value.as_secs()).unwrap_or(c::time_t::MAX);
-            time.tv_usec = value.subsec_micros() as _;
-            if (time.tv_sec, time.tv_usec) == (0, 0) {
-                time.tv_usec = 1;
-            }
-        }
-        Time(time)
-    }
-
-    /// The time; `None` if it is zero.
-    #[must_use]
-    pub fn get(self) -> Option<Duration> {
-        let seconds = Duration::from_secs(u64::try_from(self.0.tv_sec).unwrap_or(0));
-        let value = seconds + Duration::from_micros(u64::try_from(self.0.tv_usec).unwrap_or(0));
-        (!value.is_zero()).then_some(value)
     }
 }
 
@@ -119,25 +95,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_there_and_back() {
-        let there_and_back = |d| Time::new(d).get();
-        assert_eq!(there_and_back(None), None);
-        // Zero means "never", so nothing that was asked for may become zero.
-        let micro = Some(Duration::from_micros(1));
-        assert_eq!(there_and_back(Some(Duration::ZERO)), micro);
-        assert_eq!(there_and_back(Some(Duration::from_nanos(999))), micro);
-        let odd = Some(Duration::new(3, 7_000));
-        assert_eq!(there_and_back(odd), odd);
-        assert!(there_and_back(Some(Duration::MAX)) > Some(Duration::from_secs(1 << 40)));
-    }
-
-    #[test]
     fn lingering_there_and_back() {
         let there_and_back = |d| Linger::new(d).get();
         assert_eq!(there_and_back(None), None);
         assert_eq!(there_and_back(Some(Duration::ZERO)), Some(Duration::ZERO));
         assert_eq!(there_and_back(Some(Duration::new(5, 999))), Some(Duration::from_secs(5)));
-        let longest = Duration::from_secs(i32::MAX as u64);
+        let longest = Duration::from_secs(sys::LINGER_MOST);
         assert_eq!(there_and_back(Some(Duration::MAX)), Some(longest));
     }
 }

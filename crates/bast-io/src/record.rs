@@ -34,8 +34,12 @@ pub struct Record {
     /// On the pool: where it goes when it has been executed.
     pub(crate) home: *const Remote,
     /// In the ring: where the file stood before a write at its own position.
+    #[cfg(unix)]
     #[cfg_attr(any(not(target_os = "linux"), bast_kqueue), allow(dead_code))]
     pub(crate) place: i64,
+    /// What the kernel has of it.
+    #[cfg(windows)]
+    pub(crate) lent: crate::driver::iocp::Lent,
     _pinned: std::marker::PhantomPinned,
 }
 
@@ -52,7 +56,10 @@ impl Record {
             stage: 0,
             queued: false,
             home: std::ptr::null(),
+            #[cfg(unix)]
             place: 0,
+            #[cfg(windows)]
+            lent: crate::driver::iocp::Lent::new(),
             _pinned: std::marker::PhantomPinned,
         }
     }

@@ -2,7 +2,7 @@
 //! driver is awake.
 //!
 //! ```text
-//!             begin (owner)                   wake (anyone): raises the signal
+//!             begin (owner)                   wake (anyone): rings the bell
 //!   AWAKE ───────────────────▶ ASLEEP ─────────────────────────────▶ NOTIFIED
 //!     │  ▲                        │                                    ▲  │
 //!     │  └──────── end (owner) ───┘                                    │  │
@@ -14,16 +14,15 @@
 //! is ordered either
 //! * before `begin`, and after the `end` before it: `begin` finds NOTIFIED and refuses to sleep; or
 //! * between `begin` and `end`: it finds ASLEEP (or NOTIFIED, then an earlier wake did) and the
-//!   signal is raised, which ends the wait that has begun or is about to.
+//!   bell is rung, which ends the wait that has begun or is about to.
 //!
 //! **What was published before the wake is seen after it.** `wake` releases and `end` acquires, and
 //! every write in between is a read-modify-write, so that the release sequence of each wake reaches
 //! the `end` that follows it: whoever looks at its inbox after `end` sees what was put there before
 //! any of those wakes. AcqRel is enough; no other location takes part in the decision to sleep.
 //!
-//! **A late signal is harmless.** A wake may be between its swap and its signal when the owner
-//! returns for another reason; the signal then ends the next wait early, once. (The signal is an eventfd, a user
-//! event of a kqueue, or a packet posted to the completion port.)
+//! **A late ring is harmless.** A wake may be between its swap and its ring when the owner
+//! returns for another reason; the ring then ends the next wait early, once.
 
 use std::io;
 use std::time::Duration;
@@ -40,7 +39,7 @@ use std::sync::{
 };
 
 #[cfg(not(loom))]
-use crate::sys::Signal;
+use crate::sys::Bell;
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -98,7 +97,7 @@ pub struct Waker {
 #[derive(Debug)]
 struct Inner {
     sleep: Sleep,
-    signal: Signal,
+    bell: Bell,
 }
 
 impl Waker {
@@ -107,13 +106,13 @@ impl Waker {
     /// # Errors
     /// No descriptor was to be had.
     pub fn new() -> io::Result<Waker> {
-        Ok(Waker { inner: Arc::new(Inner { sleep: Sleep::new(), signal: Signal::new()? }) })
+        Ok(Waker { inner: Arc::new(Inner { sleep: Sleep::new(), bell: Bell::new()? }) })
     }
 
     /// Makes the current wait of the driver end, or its next one return at once.
     pub fn wake(&self) {
         if self.inner.sleep.notify() {
-            self.inner.signal.raise();
+            self.inner.bell.ring();
         }
     }
 
@@ -127,7 +126,7 @@ impl Waker {
     /// spuriously, or at the latest after `timeout`.
     pub fn wait(&self, timeout: Option<Duration>) {
         if self.inner.sleep.begin() {
-            self.inner.signal.wait(timeout);
+            self.inner.bell.wait(timeout);
         }
         self.inner.sleep.end();
     }
@@ -135,19 +134,19 @@ impl Waker {
     /// The descriptor that becomes readable when a sleeper has been woken.
     #[cfg(all(target_os = "linux", not(any(loom, bast_kqueue))))]
     pub(crate) fn fd(&self) -> i32 {
-        self.inner.signal.fd()
+        self.inner.bell.fd()
     }
 
-    /// The queue that the owner waits on, and has the signal in it.
+    /// The queue that the owner waits on, with the bell in it.
     #[cfg(all(unix, any(not(target_os = "linux"), bast_kqueue)))]
     pub(crate) fn queue(&self) -> &crate::sys::queue::Queue {
-        self.inner.signal.queue()
+        self.inner.bell.queue()
     }
 
     /// The completion port, to which a packet is posted when a sleeper has been woken.
     #[cfg(all(windows, not(loom)))]
-    pub(crate) fn port(&self) -> &Signal {
-        &self.inner.signal
+    pub(crate) fn port(&self) -> &Bell {
+        &self.inner.bell
     }
 
     /// In a model there is no descriptor, and no driver can be made.
@@ -157,21 +156,21 @@ impl Waker {
     }
 }
 
-/// The model of what ends a wait.
+/// The model of a bell.
 #[cfg(loom)]
 #[derive(Debug)]
-struct Signal {
+struct Bell {
     raised: Mutex<bool>,
     changed: Condvar,
 }
 
 #[cfg(loom)]
-impl Signal {
-    fn new() -> io::Result<Signal> {
-        Ok(Signal { raised: Mutex::new(false), changed: Condvar::new() })
+impl Bell {
+    fn new() -> io::Result<Bell> {
+        Ok(Bell { raised: Mutex::new(false), changed: Condvar::new() })
     }
 
-    fn raise(&self) {
+    fn ring(&self) {
         *self.raised.lock().unwrap() = true;
         self.changed.notify_one();
     }
@@ -193,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_wake_before_the_wait_is_kept() {
-        let waker = Waker::new().expect("eventfd");
+        let waker = Waker::new().expect("a waker");
         waker.wake();
         waker.wake();
         let start = Instant::now();
@@ -208,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_wake_from_another_thread_ends_the_wait() {
-        let waker = Waker::new().expect("eventfd");
+        let waker = Waker::new().expect("a waker");
         let other = waker.clone();
         let thread = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(30));
@@ -227,7 +226,7 @@ mod tests {
         assert!(!sleep.begin(), "notified: must not block");
         assert!(sleep.end());
         assert!(sleep.begin());
-        assert!(sleep.notify(), "asleep: write");
+        assert!(sleep.notify(), "asleep: ring");
         assert!(!sleep.notify(), "once is enough");
         assert!(sleep.end());
         assert!(!sleep.end());
@@ -287,7 +286,7 @@ mod loom_tests {
             let mut notified = false;
             while !notified {
                 if sleep.begin() {
-                    waker.inner.signal.wait(None);
+                    waker.inner.bell.wait(None);
                 }
                 notified = sleep.end();
             }
@@ -309,7 +308,7 @@ mod loom_tests {
             let blocks = begin(waker.sleep());
             thread.join().unwrap();
             // Everything has happened. Would a wait that has begun end?
-            if blocks && !*waker.inner.signal.raised.lock().unwrap() {
+            if blocks && !*waker.inner.bell.raised.lock().unwrap() {
                 seen.store(true, Ordering::Relaxed);
             }
         });

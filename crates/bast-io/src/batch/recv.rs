@@ -130,7 +130,7 @@ impl RecvBatch {
     fn aim(&mut self, at: usize) {
         let (slot, header) = (&mut self.slots[at], &mut self.headers[at].msg_hdr);
         let data = &mut self.data[at * self.size..][..self.size];
-        slot.piece = c::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: self.size };
+        slot.piece = c::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: self.size as _ };
         header.msg_name = (&raw mut slot.addr).cast();
         header.msg_namelen = SockAddr::CAPACITY;
         header.msg_iov = &raw mut slot.piece;

@@ -173,7 +173,7 @@ impl Message {
         let mut addr = SockAddr::zeroed();
         addr.set_len(0);
         Message {
-            piece: c::iovec { iov_base: base, iov_len: len },
+            piece: c::iovec { iov_base: base, iov_len: len as _ },
             addr: transmit.destination.map_or(addr, SockAddr::from),
             control: if datagrams > 1 { cut::cut_to(size as u16) } else { [0; 3] },
             datagrams,

@@ -3,10 +3,13 @@
 //! A driver belongs to the thread that made it and is used only there; other threads may hold its
 //! [`Waker`] (contract io 4). Reading order: `sim` (no kernel at all), `readiness`, `uring`.
 
+#[cfg(windows)]
+pub(crate) mod iocp;
+#[cfg(unix)]
 mod readiness;
 pub(crate) mod remote;
 mod sim;
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;
 #[cfg(all(target_os = "linux", not(bast_kqueue)))]
 mod uring;
@@ -18,6 +21,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(windows)]
+use self::iocp::Iocp;
+#[cfg(unix)]
 use self::readiness::Readiness;
 use self::remote::Remote;
 use self::sim::Sim;
@@ -36,8 +42,10 @@ pub enum DriverKind {
     Uring,
     /// epoll, Linux' readiness.
     Epoll,
-    /// kqueue, that of macOS and FreeBSD. Of the two there is one, which runs (with the reason kept) for the other.
+    /// kqueue, that of macOS and FreeBSD. Of these three a system has one, which runs (with the reason kept) for the others.
     Kqueue,
+    /// I/O completion ports, Windows'.
+    Iocp,
     /// The deterministic in-memory simulator.
     Sim,
 }
@@ -48,7 +56,7 @@ pub struct UnknownDriver(String);
 
 impl fmt::Display for UnknownDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown driver {:?}: use one of auto, uring, epoll, kqueue, sim", self.0)
+        write!(f, "unknown driver {:?}: use one of auto, uring, epoll, kqueue, iocp, sim", self.0)
     }
 }
 
@@ -63,6 +71,7 @@ impl FromStr for DriverKind {
             "uring" => Ok(DriverKind::Uring),
             "epoll" => Ok(DriverKind::Epoll),
             "kqueue" => Ok(DriverKind::Kqueue),
+            "iocp" => Ok(DriverKind::Iocp),
             "sim" => Ok(DriverKind::Sim),
             _ => Err(UnknownDriver(name.to_owned())),
         }
@@ -109,9 +118,12 @@ pub struct Driver {
 
 enum Inner {
     Sim(Box<Sim>),
+    #[cfg(unix)]
     Readiness(Box<Readiness>),
     #[cfg(all(target_os = "linux", not(bast_kqueue)))]
     Uring(Box<Uring>),
+    #[cfg(windows)]
+    Iocp(Box<Iocp>),
 }
 
 /// The same method on whichever driver it is.
@@ -119,9 +131,12 @@ macro_rules! each {
     ($self:expr, $driver:ident => $body:expr) => {
         match $self {
             Inner::Sim($driver) => $body,
+            #[cfg(unix)]
             Inner::Readiness($driver) => $body,
             #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             Inner::Uring($driver) => $body,
+            #[cfg(windows)]
+            Inner::Iocp($driver) => $body,
         }
     };
 }
@@ -135,6 +150,13 @@ impl Driver {
         let mut fallback = None;
         let inner = match config.kind {
             DriverKind::Sim => Inner::Sim(Box::new(Sim::new(config)?)),
+            #[cfg(windows)]
+            kind => {
+                if kind != DriverKind::Auto && kind != DriverKind::Iocp {
+                    fallback = Some(format!("{kind:?} is another system's; iocp is used instead"));
+                }
+                Inner::Iocp(Box::new(Iocp::new(config)?))
+            }
             #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             DriverKind::Auto | DriverKind::Uring => match Uring::new(config) {
                 Ok(uring) => Inner::Uring(Box::new(uring)),
@@ -143,6 +165,7 @@ impl Driver {
                     Inner::Readiness(Box::new(Readiness::new(config)?))
                 }
             },
+            #[cfg(unix)]
             kind => {
                 if kind != DriverKind::Auto && kind != readiness::KIND {
                     let name = readiness::NAME;
@@ -155,14 +178,17 @@ impl Driver {
         Ok(Driver { inner, fallback })
     }
 
-    /// `"uring"`, `"epoll"`, `"kqueue"` or `"sim"`: what runs, after any fallback.
+    /// `"uring"`, `"epoll"`, `"kqueue"`, `"iocp"` or `"sim"`: what runs, after any fallback.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.inner {
             Inner::Sim(_) => "sim",
+            #[cfg(unix)]
             Inner::Readiness(_) => readiness::NAME,
             #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             Inner::Uring(_) => "uring",
+            #[cfg(windows)]
+            Inner::Iocp(_) => "iocp",
         }
     }
 
@@ -223,11 +249,15 @@ impl Driver {
         match &mut self.inner {
             // SAFETY: the caller's promise.
             Inner::Sim(sim) => unsafe { sim.attempt(op) },
+            #[cfg(unix)]
             // SAFETY: the caller's promise.
             Inner::Readiness(readiness) => unsafe { readiness.attempt(op) },
             #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             // SAFETY: the caller's promise.
             Inner::Uring(_) => unsafe { crate::blocking::once(op) },
+            #[cfg(windows)]
+            // SAFETY: the caller's promise.
+            Inner::Iocp(_) => unsafe { crate::blocking::once(op) },
         }
     }
 

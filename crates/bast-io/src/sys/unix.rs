@@ -124,13 +124,6 @@ pub(crate) fn set_nonblocking(fd: i32, on: bool) -> Outcome {
     retry(|| unsafe { c::ioctl(fd, c::FIONBIO, &raw mut on) } as isize)
 }
 
-/// After a handshake: a socket's mode is again what it has between operations.
-pub(crate) fn calm(fd: i32) {
-    if STREAMS_BLOCK {
-        let _ = set_nonblocking(fd, false);
-    }
-}
-
 /// A socket's error that nobody has heard of yet, which asking takes; 0: none.
 fn pending_error(fd: i32) -> i32 {
     let (mut error, mut len) = (0, size_of::<c::c_int>() as c::socklen_t);
@@ -360,4 +353,9 @@ pub(crate) fn send_many(fd: i32, headers: &mut [c::mmsghdr]) -> Outcome {
     let flags = c::MSG_DONTWAIT | c::MSG_NOSIGNAL;
     // SAFETY: the list is as long as it says, and the caller has aimed each header at memory that is lent to it.
     retry(|| unsafe { c::sendmmsg(fd, list, count, flags as _) as isize })
+}
+
+/// Whether cancelling interrupts the call that the pool makes for it.
+pub(crate) const fn is_interruptible(op: &Op) -> bool {
+    matches!(op, Op::Call { interruptible: true, .. })
 }

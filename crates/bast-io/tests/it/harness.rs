@@ -69,6 +69,7 @@ pub fn is_wanted(kind: DriverKind) -> bool {
         DriverKind::Epoll => "epoll",
         DriverKind::Kqueue => "kqueue",
         DriverKind::Uring => "uring",
+        DriverKind::Iocp => "iocp",
         DriverKind::Auto => return true,
     };
     match std::env::var("BAST_DRIVER") {

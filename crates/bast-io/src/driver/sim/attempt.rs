@@ -300,7 +300,9 @@ fn option(world: &mut World, serial: Serial, opt: SockOpt) -> Try<Vec<u8>> {
         (c::SOL_SOCKET, c::SO_TYPE) if socket.is_stream => number(c::SOCK_STREAM),
         (c::SOL_SOCKET, c::SO_TYPE) => number(c::SOCK_DGRAM),
         (c::SOL_SOCKET, c::SO_LINGER) => Ok(vec![0; size_of::<c::linger>()]),
-        (c::SOL_SOCKET, c::SO_RCVTIMEO | c::SO_SNDTIMEO) => Ok(vec![0; size_of::<c::timeval>()]),
+        (c::SOL_SOCKET, c::SO_RCVTIMEO | c::SO_SNDTIMEO) => {
+            Ok(vec![0; size_of::<crate::opt::Time>()])
+        }
         (c::IPPROTO_IP, c::IP_TTL) => number(64),
         _ => number(0),
     }

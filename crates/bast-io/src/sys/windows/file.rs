@@ -4,11 +4,14 @@
 //! call here serves both: it has an event of its own, whose lowest bit is set, which asks that no packet be posted.
 
 use std::fs::OpenOptions;
-use std::mem::zeroed;
+use std::mem::{size_of, zeroed};
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::IntoRawHandle;
 use std::ptr::{null, null_mut};
 
+use windows_sys::Wdk::Storage::FileSystem::{
+    FILE_ACCESS_INFORMATION, FileAccessInformation, NtQueryInformationFile,
+};
 use windows_sys::Win32::Foundation::{CloseHandle, ERROR_IO_PENDING, HANDLE, TRUE};
 use windows_sys::Win32::Storage::FileSystem::{
     BY_HANDLE_FILE_INFORMATION, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_READONLY,
@@ -16,7 +19,9 @@ use windows_sys::Win32::Storage::FileSystem::{
     FILE_TYPE_CHAR, FILE_TYPE_DISK, FILE_TYPE_PIPE, FlushFileBuffers, GetFileInformationByHandle,
     GetFileType, ReadFile, WriteFile,
 };
-use windows_sys::Win32::System::IO::{CancelIoEx, GetOverlappedResult, OVERLAPPED};
+use windows_sys::Win32::System::IO::{
+    CancelIoEx, GetOverlappedResult, IO_STATUS_BLOCK, OVERLAPPED,
+};
 use windows_sys::Win32::System::Pipes::PeekNamedPipe;
 use windows_sys::Win32::System::Threading::CreateEventW;
 
@@ -291,4 +296,15 @@ unsafe fn describe(file: HANDLE, out: *mut c::statx) -> Outcome {
     // SAFETY: the caller's promise.
     unsafe { out.write(stat) };
     Outcome(0)
+}
+
+/// The rights that a handle was opened with; none if it does not say.
+pub(crate) fn access(file: HANDLE) -> u32 {
+    // SAFETY: numbers, for which zero is a value; the answer is as long as it says.
+    unsafe {
+        let (mut status, mut info): (IO_STATUS_BLOCK, FILE_ACCESS_INFORMATION) = zeroed();
+        let (room, len) = ((&raw mut info).cast(), size_of::<FILE_ACCESS_INFORMATION>() as u32);
+        NtQueryInformationFile(file, &raw mut status, room, len, FileAccessInformation);
+        info.AccessFlags
+    }
 }

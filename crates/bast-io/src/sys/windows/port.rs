@@ -20,19 +20,19 @@ pub(crate) const WAKE: usize = usize::MAX;
 
 /// A port.
 #[derive(Debug)]
-pub(crate) struct Signal {
+pub(crate) struct Bell {
     port: OwnedHandle,
 }
 
-impl Signal {
-    pub(crate) fn new() -> io::Result<Signal> {
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
         // SAFETY: no memory is involved; a handle that was just made is nobody else's. One thread takes from it.
         unsafe {
             let port = CreateIoCompletionPort(INVALID_HANDLE_VALUE, null_mut(), 0, 1);
             if port.is_null() {
                 return Err(io::Error::last_os_error());
             }
-            Ok(Signal { port: OwnedHandle::from_raw_handle(port) })
+            Ok(Bell { port: OwnedHandle::from_raw_handle(port) })
         }
     }
 
@@ -41,7 +41,7 @@ impl Signal {
         self.port.as_raw_handle()
     }
 
-    pub(crate) fn raise(&self) {
+    pub(crate) fn ring(&self) {
         self.post(WAKE, null_mut());
     }
 

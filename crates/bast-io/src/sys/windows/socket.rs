@@ -270,7 +270,7 @@ unsafe fn send(fd: i32, header: &c::msghdr, flags: i32) -> Outcome {
     let mut n = 0u32;
     let flags = (flags & !c::MSG_DONTWAIT) as u32;
     let (name, length) = if header.msg_name.is_null() {
-        (null(), 0)
+        (null::<ws::SOCKADDR>(), 0)
     } else {
         (header.msg_name.cast_const().cast(), header.msg_namelen as i32)
     };

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use self::queue::{EV_ADD, EVFILT_PROC, EVFILT_USER, NOTE_EXIT, NOTE_TRIGGER, Queue, change};
-pub(crate) use self::user_event::Signal;
+pub(crate) use self::user_event::Bell;
 use crate::Outcome;
 
 /// Whether a stream is in blocking mode. It is not, from birth: not all of these kernels heed `MSG_DONTWAIT` everywhere.

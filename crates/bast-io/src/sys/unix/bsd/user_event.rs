@@ -1,7 +1,7 @@
 //! What ends a driver's wait: a user event in the queue that the driver waits on.
 //!
-//! The queue belongs to the signal, so that whoever still has the waker when the driver is gone signals to a queue
-//! that is there. Each signal is an edge (`EV_CLEAR`), so nobody needs to take it.
+//! The queue belongs to the bell, so that whoever still has the waker when the driver is gone rings at a queue
+//! that is there. Each ring is an edge (`EV_CLEAR`), so nobody needs to take it.
 
 use std::io;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use std::time::Duration;
 use super::queue::{EV_ADD, EV_CLEAR, EVFILT_USER, NOTE_TRIGGER, Queue, change};
 
 #[derive(Debug)]
-pub(crate) struct Signal {
+pub(crate) struct Bell {
     queue: Queue,
 }
 
-impl Signal {
-    pub(crate) fn new() -> io::Result<Signal> {
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
         let queue = Queue::new()?;
         match queue.change([change(0, EVFILT_USER, EV_ADD | EV_CLEAR, 0, 0)]) {
-            [0] => Ok(Signal { queue }),
+            [0] => Ok(Bell { queue }),
             [errno] => Err(io::Error::from_raw_os_error(errno)),
         }
     }
@@ -27,7 +27,7 @@ impl Signal {
         &self.queue
     }
 
-    pub(crate) fn raise(&self) {
+    pub(crate) fn ring(&self) {
         // It cannot fail: the event is there as long as the queue.
         self.queue.change([change(0, EVFILT_USER, 0, NOTE_TRIGGER, 0)]);
     }

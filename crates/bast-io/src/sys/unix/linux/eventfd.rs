@@ -1,7 +1,7 @@
 //! An eventfd: what ends a driver's wait from another thread.
 //!
 //! Drivers that watch it edge-triggered never read it: each write is a new edge, and 2^64 writes do not happen. Only
-//! [`Signal::wait`], which is level-triggered, reads it.
+//! [`Bell::wait`], which is level-triggered, reads it.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 /// The eventfd.
 #[derive(Debug)]
-pub(crate) struct Signal {
+pub(crate) struct Bell {
     fd: OwnedFd,
 }
 
-impl Signal {
-    pub(crate) fn new() -> io::Result<Signal> {
-        super::counter().map(|(fd, _)| Signal { fd })
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
+        super::counter().map(|(fd, _)| Bell { fd })
     }
 
     /// The descriptor that becomes readable when a sleeper has been woken.
@@ -23,7 +23,7 @@ impl Signal {
         self.fd.as_raw_fd()
     }
 
-    pub(crate) fn raise(&self) {
+    pub(crate) fn ring(&self) {
         let one = 1u64;
         // SAFETY: the buffer is eight bytes. The write cannot fail in a way that matters: EAGAIN
         // means that the counter is at its maximum, and then the descriptor is readable anyway.

@@ -3,7 +3,7 @@
 //! | name | here | there |
 //! |---|---|---|
 //! | `c` | the C library | the same, with what it lacks beside Linux' |
-//! | `Signal` | an eventfd | a user event of a queue |
+//! | `Bell` | an eventfd | a user event of a queue |
 //! | `counter` | an eventfd | a pipe |
 //! | `end_of` | a pidfd | a queue with a process event |
 //! | `this_thread`, `signal_thread` | `gettid`, `tgkill` | their own |
@@ -22,7 +22,7 @@ use std::ptr;
 pub use libc as c;
 
 #[cfg(not(loom))]
-pub(crate) use self::eventfd::Signal;
+pub(crate) use self::eventfd::Bell;
 use super::{close, retry};
 use crate::Outcome;
 
