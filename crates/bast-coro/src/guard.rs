@@ -32,7 +32,7 @@ impl Guard {
         self.kind
     }
 
-    /// Guards the low page of each of `count` slots that start at `first`, all or none.
+    /// Guards the low `len` bytes of each of `count` slots that start at `first`, all or none.
     ///
     /// # Safety
     /// The slots lie in one reservation and hold nothing.
@@ -41,11 +41,11 @@ impl Guard {
         first: *mut u8,
         stride: usize,
         count: usize,
-        page: usize,
+        len: usize,
     ) -> io::Result<()> {
         self.ranges.clear();
         self.ranges
-            .extend((0..count).map(|i| Range { start: first.wrapping_add(i * stride), len: page }));
+            .extend((0..count).map(|i| Range { start: first.wrapping_add(i * stride), len }));
         if self.kind == GuardKind::Vectored {
             // SAFETY: the caller's promise.
             match unsafe { os::guard_many(&self.ranges) } {
@@ -80,10 +80,10 @@ impl Guard {
 }
 
 fn out_of_memory(e: &io::Error) -> bool {
-    e.raw_os_error() == Some(libc::ENOMEM)
+    e.kind() == io::ErrorKind::OutOfMemory
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 
