@@ -1,7 +1,7 @@
 //! Guards for many slots at once, by the cheapest means the kernel has.
 //!
 //! ```text
-//!   Vectored ──kernel < 6.14, seccomp──► Single ──kernel < 6.13, locked memory──► Mprotect
+//!   Vectored ──kernel < 6.14, seccomp──► Single ──kernel < 6.13, locked memory, QEMU──► Mprotect
 //! ```
 //!
 //! The kind only ever moves to the right, and stays there for the life of the pool. Measured for
@@ -55,9 +55,9 @@ impl Guard {
             }
         }
         if self.kind == GuardKind::Single {
-            // A guard that is there already is no error, so a half-done vector does not matter.
+            // What a half-done vector has guarded may be guarded again.
             // SAFETY: the caller's promise.
-            match self.ranges.iter().try_for_each(|r| unsafe { os::guard_one(*r) }) {
+            match unsafe { os::guard_each(&self.ranges) } {
                 Ok(()) => return Ok(()),
                 Err(e) if out_of_memory(&e) => return Err(e),
                 Err(_) => self.kind = GuardKind::Mprotect,

@@ -10,7 +10,7 @@
 //! | `release(base, len)` | the whole reservation back |
 //! | `reset(base, len)` | a reservation as new: no pages, no page tables, no guards |
 //! | `discard(ranges)` | contents no longer needed; guards stay; may do nothing |
-//! | `guard_many`, `guard_one` | guards that cost no mapping, where the kernel has them |
+//! | `guard_many`, `guard_each` | guards that cost no mapping, where the kernel has them |
 //! | `protect`, `unprotect` | guards by page protection, one mapping each |
 //! | `map_limit()` | how many mappings a process may have, where there is such a limit |
 //!
@@ -39,7 +39,7 @@ mod imp;
 pub(crate) use imp::{GUARANTEE, GUARD_PAGES, prepare, retract};
 pub(crate) use imp::{discard, map_limit, page_size, release, reserve, reset};
 #[cfg(unix)]
-pub(crate) use imp::{guard_many, guard_one, protect, unprotect};
+pub(crate) use imp::{guard_each, guard_many, protect, unprotect};
 #[cfg(unix)]
 pub(crate) use lazy::{GUARD_PAGES, prepare, retract};
 

@@ -2,9 +2,9 @@
 
 use bast_coro::{GuardKind, Guards, PoolConfig, Stack, StackErrorKind, StackPool};
 
-use crate::support::{GUARD_PAGES, page_size, readable, slot_of};
 #[cfg(target_os = "linux")]
-use crate::support::{assert_success, in_child, stderr};
+use crate::support::stderr;
+use crate::support::{GUARD_PAGES, assert_success, in_child, page_size, readable, slot_of};
 
 /// Whether only the top of a stack is there in the beginning.
 const GROWS: bool = cfg!(windows);
@@ -25,8 +25,13 @@ fn assert_guarded(stack: Stack) -> Stack {
     stack
 }
 
+/// In a process of its own, since it may use up the mappings that one may have.
 #[test]
 fn many_thousand_stacks_with_guards() {
+    assert_success(&in_child("pool::many_thousand_stacks_with_guards", take_many_thousand));
+}
+
+fn take_many_thousand() {
     let mut pool = StackPool::new().unwrap();
     let mut all = Vec::new();
     // Wine makes two of Linux's mappings of each, of which a process has 65,530.

@@ -15,7 +15,17 @@ pub(crate) fn in_child(name: &str, body: impl FnOnce()) -> Output {
         body();
         std::process::exit(0);
     }
-    Command::new(std::env::current_exe().expect("this test"))
+    let test = std::env::current_exe().expect("this test");
+    // What programs for this machine are run by, if the machine is only emulated (`cargo xtask cross`).
+    let mut command = match std::env::var_os("BAST_TEST_RUNNER") {
+        Some(runner) => {
+            let mut command = Command::new(runner);
+            command.arg(test);
+            command
+        }
+        None => Command::new(test),
+    };
+    command
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(CHILD, name)
         .env("RUST_BACKTRACE", "0")
@@ -27,7 +37,6 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-#[cfg(unix)]
 #[track_caller]
 pub(crate) fn assert_success(output: &Output) {
     assert!(output.status.success(), "{:?}\n{}", output.status, stderr(output));
