@@ -4,6 +4,7 @@
 //! are answered here once.
 
 use crate::op::Interest;
+use crate::sys::c;
 use crate::{HandleRef, Kind, Op, Outcome, Stat, sys};
 
 impl HandleRef {
@@ -57,6 +58,7 @@ impl Op {
     ///
     /// # Safety
     /// Contract io 1.
+    #[cfg(unix)]
     pub(crate) unsafe fn moves_position(&self) -> Option<(i32, usize)> {
         match *self {
             Op::Write { handle, len, offset: None, .. } if handle.kind == Kind::File => {
@@ -65,7 +67,7 @@ impl Op {
             Op::WriteV { handle, iov, count, offset: None } if handle.kind == Kind::File => {
                 // SAFETY: io 1: the list is there, and as long.
                 let pieces = unsafe { std::slice::from_raw_parts(iov, count as usize) };
-                Some((handle.raw, pieces.iter().map(|piece| piece.iov_len).sum()))
+                Some((handle.raw, pieces.iter().map(|piece| piece.iov_len as usize).sum()))
             }
             _ => None,
         }
@@ -94,7 +96,7 @@ impl Op {
             Op::Recv { flags, .. }
             | Op::Send { flags, .. }
             | Op::RecvMsg { flags, .. }
-            | Op::SendMsg { flags, .. } => flags & libc::MSG_DONTWAIT != 0,
+            | Op::SendMsg { flags, .. } => flags & c::MSG_DONTWAIT != 0,
             _ => false,
         }
     }
@@ -106,6 +108,7 @@ impl Op {
 
     /// Whether `outcome` shows that a stream has no more to read, or no more room (the argument is in
     /// `driver/readiness/table.rs`).
+    #[cfg(unix)]
     pub(crate) const fn exhausted(&self, outcome: Outcome) -> bool {
         let (handle, len) = match *self {
             Op::Recv { handle, len, flags: 0, .. } | Op::Send { handle, len, flags: 0, .. } => {
@@ -119,6 +122,7 @@ impl Op {
 
     /// Whether it proceeds whenever its descriptor has data or room, so that one such operation's
     /// EAGAIN speaks for all.
+    #[cfg(unix)]
     pub(crate) const fn is_plain(&self) -> bool {
         match *self {
             Op::Recv { flags, .. }
