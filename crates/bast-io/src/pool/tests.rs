@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::Waker;
-use crate::sys::c;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -126,8 +125,8 @@ unsafe fn own_id(_: *mut ()) -> i32 {
     crate::sys::this_thread()
 }
 
-/// Ticks of processor time that a thread of this process has used.
 #[cfg(target_os = "linux")]
+/// Ticks of processor time that a thread of this process has used.
 fn ticks(thread: i32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(") ").unwrap();
@@ -135,8 +134,8 @@ fn ticks(thread: i32) -> u64 {
 }
 
 /// A thread that is to stay does not ask again and again whether it may go.
-#[test]
 #[cfg(target_os = "linux")]
+#[test]
 fn threads_that_stay_sleep() {
     let bounds = Bounds { min_threads: 1, idle_for: Duration::ZERO, ..Bounds::DEFAULT };
     let (pool, home) = (Pool::with_bounds(bounds), home());

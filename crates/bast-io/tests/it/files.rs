@@ -44,8 +44,8 @@ impl Temp {
 
 impl Drop for Temp {
     fn drop(&mut self) {
-        // SAFETY: a path; in the simulator there is no such file, and that is no matter.
-        unsafe { c::unlink(self.0.as_ptr()) };
+        // In the simulator there is no such file, and that is no matter.
+        let _ = std::fs::remove_file(self.0.to_str().expect("a path of ours"));
     }
 }
 
@@ -138,7 +138,7 @@ fn vectored(rig: &mut Rig) {
         let rest = [&one[written.min(3)..], &two[written.saturating_sub(3)..]];
         let iov = rest.map(|part| c::iovec {
             iov_base: part.as_ptr().cast_mut().cast(),
-            iov_len: part.len(),
+            iov_len: part.len() as _,
         });
         let offset = Some(written as u64);
         let op = Op::WriteV { handle: file.as_ref(), iov: iov.as_ptr(), count: 2, offset };
@@ -244,7 +244,7 @@ fn many_at_once(rig: &mut Rig) {
     }
 }
 
-/// Pipes are a kernel's, and only Linux moves bytes between them by itself.
+/// Pipes that a splice leads through, and memory that must not grow, are Linux'.
 #[cfg(all(target_os = "linux", not(bast_kqueue)))]
 mod with_a_kernel {
     use super::*;

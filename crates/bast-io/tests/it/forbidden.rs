@@ -6,25 +6,29 @@ use crate::harness::{Rig, config, in_child, is_wanted, watched};
 
 /// Makes `io_uring_setup` fail with EPERM in this process, as container runtimes do.
 fn forbid_uring() {
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, k, jt, jf| libc::sock_filter { code, k, jt, jf };
+    const LOAD: u16 = (bast_io::c::BPF_LD | bast_io::c::BPF_W | bast_io::c::BPF_ABS) as u16;
+    const IF_EQUAL: u16 = (bast_io::c::BPF_JMP | bast_io::c::BPF_JEQ | bast_io::c::BPF_K) as u16;
+    const RETURN: u16 = (bast_io::c::BPF_RET | bast_io::c::BPF_K) as u16;
+    let step = |code, k, jt, jf| bast_io::c::sock_filter { code, k, jt, jf };
     let mut filter = [
         // The system call's number is the first word of `seccomp_data`.
         step(LOAD, 0, 0, 0),
-        step(IF_EQUAL, libc::SYS_io_uring_setup as u32, 0, 1),
-        step(RETURN, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0, 0),
-        step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0),
+        step(IF_EQUAL, bast_io::c::SYS_io_uring_setup as u32, 0, 1),
+        step(RETURN, bast_io::c::SECCOMP_RET_ERRNO | bast_io::c::EPERM as u32, 0, 0),
+        step(RETURN, bast_io::c::SECCOMP_RET_ALLOW, 0, 0),
     ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    let program = bast_io::c::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: the filter outlives the calls.
     unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_MODE_FILTER;
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program), 0);
-        let tried = libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null_mut::<()>());
-        assert!(tried < 0 && *libc::__errno_location() == libc::EPERM, "the filter does not work");
+        assert_eq!(bast_io::c::prctl(bast_io::c::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = bast_io::c::SECCOMP_MODE_FILTER;
+        assert_eq!(bast_io::c::prctl(bast_io::c::PR_SET_SECCOMP, mode, &raw const program), 0);
+        let tried =
+            bast_io::c::syscall(bast_io::c::SYS_io_uring_setup, 1, std::ptr::null_mut::<()>());
+        assert!(
+            tried < 0 && *bast_io::c::__errno_location() == bast_io::c::EPERM,
+            "the filter does not work"
+        );
     }
 }
 
@@ -65,14 +69,14 @@ fn without_locked_memory() {
         return;
     }
     watched("memlock", std::time::Duration::from_secs(300), || {
-        let limit = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+        let limit = bast_io::c::rlimit { rlim_cur: 4096, rlim_max: 4096 };
         // SAFETY: plain data; a process of our own.
         unsafe {
-            assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit), 0);
+            assert_eq!(bast_io::c::setrlimit(bast_io::c::RLIMIT_MEMLOCK, &raw const limit), 0);
             // Root is exempt from the limit; be somebody else.
-            if libc::geteuid() == 0 {
-                assert_eq!(libc::setgid(65_534), 0);
-                assert_eq!(libc::setuid(65_534), 0);
+            if bast_io::c::geteuid() == 0 {
+                assert_eq!(bast_io::c::setgid(65_534), 0);
+                assert_eq!(bast_io::c::setuid(65_534), 0);
             }
         }
         // Several, as a runtime has one for each worker.

@@ -1,7 +1,7 @@
 //! Machines that say no: no descriptors left, no io_uring, no locked memory. Each in a process of
 //! its own.
 
-use bast_io::{Driver, DriverKind, Op};
+use bast_io::{Driver, DriverKind, Op, c};
 
 use crate::harness::{Rig, config, errno};
 
@@ -16,9 +16,9 @@ mod limits {
         let (listener, addr) = rig.listener(16);
         let client = rig.connect(addr).expect("connected");
         let lower = |n| {
-            let limit = libc::rlimit { rlim_cur: n, rlim_max: 1024 };
+            let limit = c::rlimit { rlim_cur: n, rlim_max: 1024 };
             // SAFETY: plain data.
-            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+            assert_eq!(unsafe { c::setrlimit(c::RLIMIT_NOFILE, &raw const limit) }, 0);
         };
         lower(1024);
         // Fill up what is left, so that the next number is beyond the limit.
@@ -28,11 +28,11 @@ mod limits {
             hoard.push(file);
         }
         let ticket = rig.start_accept(&listener);
-        assert_eq!(errno(rig.wait(ticket).into_result()), libc::EMFILE);
-        let op = Op::Socket { domain: libc::AF_INET, kind: libc::SOCK_STREAM, protocol: 0 };
-        assert!(rig.run(op).is_errno(libc::EMFILE));
-        let op = Op::Open { path: c"/dev/null".as_ptr(), flags: libc::O_RDONLY, mode: 0 };
-        assert!(rig.run(op).is_errno(libc::EMFILE));
+        assert_eq!(errno(rig.wait(ticket).into_result()), c::EMFILE);
+        let op = Op::Socket { domain: c::AF_INET, kind: c::SOCK_STREAM, protocol: 0 };
+        assert!(rig.run(op).is_errno(c::EMFILE));
+        let op = Op::Open { path: c"/dev/null".as_ptr(), flags: c::O_RDONLY, mode: 0 };
+        assert!(rig.run(op).is_errno(c::EMFILE));
         // The connection is still there once there is room again.
         drop(hoard);
         let server = rig.accept(&listener);

@@ -20,6 +20,7 @@ mod drops;
 mod files;
 #[cfg(all(target_os = "linux", not(bast_kqueue)))]
 mod forbidden;
+#[cfg(unix)]
 mod hostile;
 mod pool;
 mod race;

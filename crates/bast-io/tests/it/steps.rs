@@ -2,17 +2,17 @@
 
 use std::net::SocketAddr;
 
-use bast_io::{Handle, HandleRef, Kind, Op};
+use bast_io::{Handle, HandleRef, Kind, Op, c};
 
 use crate::harness::{Rig, Ticket, empty, inet, sock};
 
 impl Rig {
     /// A new socket of the internet, version 4.
     pub fn socket(&mut self, kind: i32) -> Handle {
-        let outcome = self.run(Op::Socket { domain: libc::AF_INET, kind, protocol: 0 });
+        let outcome = self.run(Op::Socket { domain: c::AF_INET, kind, protocol: 0 });
         let fd = outcome.into_result().expect("a socket") as i32;
         let kind = match kind & 0xf {
-            libc::SOCK_DGRAM => Kind::Datagram,
+            c::SOCK_DGRAM => Kind::Datagram,
             _ => Kind::Stream,
         };
         // SAFETY: it was made for us.
@@ -22,9 +22,9 @@ impl Rig {
     /// A listener on a free port.
     pub fn listener(&mut self, backlog: i32) -> (Handle, SocketAddr) {
         let outcome =
-            self.run(Op::Socket { domain: libc::AF_INET, kind: libc::SOCK_STREAM, protocol: 0 });
+            self.run(Op::Socket { domain: c::AF_INET, kind: c::SOCK_STREAM, protocol: 0 });
         let fd = outcome.into_result().expect("a socket") as i32;
-        // SAFETY: it was made for us; listening makes it non-blocking.
+        // SAFETY: it was made for us, and made non-blocking.
         let handle = unsafe { Handle::from_raw(fd, Kind::Listener) };
         self.bind(&handle, "127.0.0.1:0").expect("bound");
         let listening = self.run(Op::Listen { handle: handle.as_ref(), backlog });
@@ -57,7 +57,7 @@ impl Rig {
 
     /// A connected stream to `to`.
     pub fn connect(&mut self, to: SocketAddr) -> std::io::Result<Handle> {
-        let handle = self.socket(libc::SOCK_STREAM);
+        let handle = self.socket(c::SOCK_STREAM);
         let ticket = self.start_connect(&handle, to);
         self.wait(ticket).into_result()?;
         Ok(handle)

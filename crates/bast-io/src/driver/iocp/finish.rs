@@ -160,7 +160,10 @@ pub(super) unsafe fn finish(record: NonNull<Record>) -> Outcome {
                 ws::setsockopt(s, ws::SOL_SOCKET, name, std::ptr::null(), 0);
                 outcome = Outcome(0);
             }
-            Op::Poll { .. } | Op::Again { .. } if outcome.0 >= 0 => outcome = Outcome(0),
+            // The end of a pipe is something to read.
+            Op::Poll { .. } | Op::Again { .. } if outcome != Outcome::CANCELLED => {
+                outcome = Outcome(sys::end_is_zero(outcome).0.min(0));
+            }
             _ => {}
         }
         give_up(record);

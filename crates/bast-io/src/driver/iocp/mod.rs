@@ -154,7 +154,7 @@ impl Iocp {
                 }
                 Op::Poll { handle, interest } | Op::Again { handle, interest } => {
                     if handle.kind.is_object() {
-                        return self.poll_object(record, handle);
+                        return self.poll_object(record, handle, interest);
                     }
                     self.poll_socket(record, handle, interest)
                 }

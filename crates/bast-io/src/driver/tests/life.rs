@@ -102,5 +102,8 @@ fn names_of_drivers() {
     assert_eq!("auto".parse(), Ok(DriverKind::Auto));
     assert_eq!("kqueue".parse(), Ok(DriverKind::Kqueue));
     let error = "select".parse::<DriverKind>().expect_err("unknown").to_string();
-    assert_eq!(error, "unknown driver \"select\": use one of auto, uring, epoll, kqueue, iocp, sim");
+    assert_eq!(
+        error,
+        "unknown driver \"select\": use one of auto, uring, epoll, kqueue, iocp, sim"
+    );
 }
