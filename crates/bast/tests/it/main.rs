@@ -46,6 +46,7 @@ mod tasks;
 mod tcp;
 mod tcp_many;
 mod tcp_settings;
+mod thesis;
 mod udp;
 mod udp_batch;
 mod unix;
