@@ -1,4 +1,4 @@
-//! Waiting for Ctrl-C; other signals are in [`unix`].
+//! Waiting for Ctrl-C; other signals are in module `unix`.
 //!
 //! As long as nobody listens, Ctrl-C ends the process, as it does without bast. From the first listener
 //! on it no longer does, even when the last listener is gone.
@@ -14,14 +14,16 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(unix)]
 pub mod unix;
 
 use std::io;
 
 use bast_io::signal::{SIGINT, Signal};
-use bast_rt::ops;
 
-/// Waits until Ctrl-C is pressed (or SIGINT comes in another way).
+use crate::os::system;
+
+/// Waits until Ctrl-C is pressed (on Unix: or SIGINT comes in another way).
 ///
 /// What was pressed before the call does not count. A loop that must not miss one between two calls
 /// uses a [`CtrlC`].
@@ -63,7 +65,6 @@ impl CtrlC {
     /// # Cancellation
     /// A suspension point: unwinds when the fiber is cancelled.
     pub fn wait(&self) -> io::Result<()> {
-        let mut count = [0; size_of::<u64>()];
-        ops::read(self.signal.handle(), &mut count, None).map(drop)
+        system::wait_for_signal(&self.signal)
     }
 }

@@ -24,6 +24,7 @@
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
+use bast_io::signal::Signal;
 use bast_io::{Handle, Interest, Kind};
 use bast_rt::ops;
 
@@ -31,9 +32,9 @@ use crate::fs::File;
 use crate::net::{TcpListener, TcpStream, UdpSocket};
 
 pub mod fs;
-pub(crate) mod known;
 pub mod net;
 pub mod process;
+pub(crate) mod stdio;
 
 /// Same as [`std::os::unix::io`].
 pub mod io {
@@ -236,10 +237,29 @@ macro_rules! descriptors {
     )*};
 }
 
+/// Waits for a signal, or returns at once if there was one since the last wait.
+pub(crate) fn wait_for_signal(signal: &Signal) -> io::Result<()> {
+    let mut count = [0; size_of::<u64>()];
+    ops::read(signal.handle(), &mut count, None).map(drop)
+}
+
+/// What other libraries own.
+pub(crate) type Owned = OwnedFd;
+
 /// A second handle for the same open file.
 pub(crate) fn duplicate_handle(handle: &Handle) -> io::Result<Handle> {
     let fd = borrow(handle).try_clone_to_owned()?;
     Ok(Handle::from_owned(fd, handle.as_ref().kind()))
+}
+
+/// Takes over the end of a pipe.
+pub(crate) fn adopt_pipe(fd: OwnedFd) -> io::Result<Handle> {
+    Handle::adopt(fd, Kind::Pipe)
+}
+
+/// Gives the end of a pipe to a child, in blocking mode.
+pub(crate) fn pipe_for_child(handle: Handle) -> std::process::Stdio {
+    handle.into_blocking().expect("a pipe has a mode").into()
 }
 
 /// Ends of pipes: in non-blocking mode here, in blocking mode outside.
@@ -282,6 +302,12 @@ pipe_ends!(
     crate::process::ChildStdout,
     crate::process::ChildStderr
 );
+
+impl From<std::fs::File> for File {
+    fn from(std: std::fs::File) -> File {
+        File::from_handle(Handle::from_owned(std.into(), Kind::File))
+    }
+}
 
 impl From<File> for std::process::Stdio {
     fn from(file: File) -> std::process::Stdio {
