@@ -1,8 +1,8 @@
 //! Twins: `io::copy` and `fs::copy` between everything that has a descriptor, and what has none.
 
 use std::io::{BufReader, BufWriter, Cursor, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+#[cfg(unix)]
+use std::os::{fd::AsFd, unix::fs::PermissionsExt};
 use std::time::Duration;
 
 use crate::fs::Temp;
@@ -42,6 +42,7 @@ twins! {
         assert!(io::copy(&mut from, &mut fs::File::open(dir.join("to")).unwrap()).is_err());
     }
 
+    #[cfg(unix)]
     fn files_of_the_kernel() {
         needs_kernel!();
         let dir = Temp::new();
@@ -87,6 +88,7 @@ twins! {
         assert!(std::fs::read(dir.join("to")).unwrap() == data[3..]);
     }
 
+    #[cfg(unix)]
     fn along_a_chain() {
         needs_kernel!();
         // file -> pipe -> Unix stream -> TCP stream -> pipe -> TCP stream -> memory, all at once.
@@ -117,6 +119,7 @@ twins! {
         }
     }
 
+    #[cfg(unix)]
     fn what_is_in_buffers_comes_first() {
         needs_kernel!();
         let (mut a, b) = UnixStream::pair().unwrap();

@@ -162,6 +162,7 @@ fn a_file_is_sent() {
     });
 }
 
+#[cfg(target_os = "linux")] // splice(2)
 #[test]
 fn bytes_are_spliced_through_a_pipe() {
     needs_kernel!();
@@ -211,6 +212,7 @@ fn lingering_for_nothing_resets() {
     });
 }
 
+#[cfg(unix)] // the number of an option
 #[test]
 fn options_that_are_times() {
     needs_kernel!();
