@@ -66,3 +66,8 @@ mod unix;
 mod unix_only;
 #[cfg(unix)]
 mod unix_rights;
+#[cfg(windows)]
+#[allow(unsafe_code)]
+mod windows_children;
+#[cfg(windows)]
+mod windows_os;
