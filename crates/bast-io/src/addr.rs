@@ -4,25 +4,26 @@
 //! one pointer in an [`Op`](crate::Op) serves both directions. It converts to and from
 //! `std::net::SocketAddr`; other families pass through as bytes.
 
-use std::ffi::OsStr;
+#[cfg(unix)]
+mod local;
+
 use std::fmt;
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net as local;
+
+use crate::sys::c;
 
 /// An address and its length, for the kernel to read or to fill.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct SockAddr {
-    storage: libc::sockaddr_storage,
-    len: libc::socklen_t,
+    storage: c::sockaddr_storage,
+    len: c::socklen_t,
 }
 
 impl SockAddr {
     /// The bytes that any address may take.
-    pub const CAPACITY: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    pub const CAPACITY: c::socklen_t = size_of::<c::sockaddr_storage>() as c::socklen_t;
 
     /// An empty one, for the kernel to fill.
     #[must_use]
@@ -37,7 +38,7 @@ impl SockAddr {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<SockAddr> {
         let mut addr = SockAddr::zeroed();
-        if bytes.len() > size_of::<libc::sockaddr_storage>() {
+        if bytes.len() > size_of::<c::sockaddr_storage>() {
             return None;
         }
         // SAFETY: the storage is at least as long as `bytes` and they do not overlap.
@@ -48,7 +49,7 @@ impl SockAddr {
                 bytes.len(),
             );
         }
-        addr.len = bytes.len() as libc::socklen_t;
+        addr.len = bytes.len() as c::socklen_t;
         Some(addr)
     }
 
@@ -70,15 +71,15 @@ impl SockAddr {
     #[must_use]
     pub fn to_std(&self) -> Option<SocketAddr> {
         match self.family() {
-            libc::AF_INET if self.len as usize >= size_of::<libc::sockaddr_in>() => {
+            c::AF_INET if self.len as usize >= size_of::<c::sockaddr_in>() => {
                 // SAFETY: the family and the length say so; the storage is aligned for all families.
-                let v4 = unsafe { &*(&raw const self.storage).cast::<libc::sockaddr_in>() };
+                let v4 = unsafe { &*(&raw const self.storage).cast::<c::sockaddr_in>() };
                 let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
                 Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
             }
-            libc::AF_INET6 if self.len as usize >= size_of::<libc::sockaddr_in6>() => {
+            c::AF_INET6 if self.len as usize >= size_of::<c::sockaddr_in6>() => {
                 // SAFETY: as above.
-                let v6 = unsafe { &*(&raw const self.storage).cast::<libc::sockaddr_in6>() };
+                let v6 = unsafe { &*(&raw const self.storage).cast::<c::sockaddr_in6>() };
                 let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
                 let port = u16::from_be(v6.sin6_port);
                 Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
@@ -87,52 +88,20 @@ impl SockAddr {
         }
     }
 
-    /// A path, a name in Linux' abstract space, or no name.
-    #[must_use]
-    pub fn from_local(std: &local::SocketAddr) -> SockAddr {
-        let mut bytes = (libc::AF_UNIX as libc::sa_family_t).to_ne_bytes().to_vec();
-        if let Some(path) = std.as_pathname() {
-            bytes.extend_from_slice(path.as_os_str().as_bytes());
-            bytes.push(0);
-        } else if let Some(name) = std.as_abstract_name() {
-            bytes.push(0);
-            bytes.extend_from_slice(name);
-        }
-        // std has checked the length; the storage is longer than a path's.
-        SockAddr::from_bytes(&bytes).unwrap_or_else(SockAddr::zeroed)
-    }
-
-    /// The local address, if it is one. A socket without a name has an address of no length.
-    #[must_use]
-    pub fn to_local(&self) -> Option<local::SocketAddr> {
-        const HEAD: usize = offset_of!(libc::sockaddr_un, sun_path);
-        let bytes = self.as_bytes();
-        if !bytes.is_empty() && self.family() != libc::AF_UNIX {
-            return None;
-        }
-        match bytes.get(HEAD..).unwrap_or_default() {
-            [0, name @ ..] => local::SocketAddr::from_abstract_name(name).ok(),
-            path => {
-                let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
-                local::SocketAddr::from_pathname(OsStr::from_bytes(path)).ok()
-            }
-        }
-    }
-
     /// For `bind`, `connect`, `sendto`.
     #[must_use]
-    pub const fn as_ptr(&self) -> *const libc::sockaddr {
+    pub const fn as_ptr(&self) -> *const c::sockaddr {
         (&raw const self.storage).cast()
     }
 
     /// Shortens it to what the kernel has filled.
-    pub fn set_len(&mut self, len: libc::socklen_t) {
+    pub fn set_len(&mut self, len: c::socklen_t) {
         self.len = len.min(SockAddr::CAPACITY);
     }
 
     /// How long the address is.
     #[must_use]
-    pub const fn len(&self) -> libc::socklen_t {
+    pub const fn len(&self) -> c::socklen_t {
         self.len
     }
 
@@ -146,7 +115,7 @@ impl SockAddr {
     ///
     /// # Safety
     /// `addr` is valid for writes, or null (then both results are null).
-    pub(crate) unsafe fn out(addr: *mut SockAddr) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
+    pub(crate) unsafe fn out(addr: *mut SockAddr) -> (*mut c::sockaddr, *mut c::socklen_t) {
         if addr.is_null() {
             return (std::ptr::null_mut(), std::ptr::null_mut());
         }
@@ -162,8 +131,8 @@ impl SockAddr {
 #[must_use]
 pub const fn family(addr: &SocketAddr) -> i32 {
     match addr {
-        SocketAddr::V4(_) => libc::AF_INET,
-        SocketAddr::V6(_) => libc::AF_INET6,
+        SocketAddr::V4(_) => c::AF_INET,
+        SocketAddr::V6(_) => c::AF_INET6,
     }
 }
 
@@ -173,21 +142,21 @@ impl From<SocketAddr> for SockAddr {
         match std {
             SocketAddr::V4(std) => {
                 // SAFETY: the storage is zeroed, aligned and large enough for every family.
-                let v4 = unsafe { &mut *(&raw mut addr.storage).cast::<libc::sockaddr_in>() };
-                v4.sin_family = libc::AF_INET as libc::sa_family_t;
+                let v4 = unsafe { &mut *(&raw mut addr.storage).cast::<c::sockaddr_in>() };
+                v4.sin_family = c::AF_INET as c::sa_family_t;
                 v4.sin_port = std.port().to_be();
                 v4.sin_addr.s_addr = u32::from_ne_bytes(std.ip().octets());
-                addr.len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+                addr.len = size_of::<c::sockaddr_in>() as c::socklen_t;
             }
             SocketAddr::V6(std) => {
                 // SAFETY: as above.
-                let v6 = unsafe { &mut *(&raw mut addr.storage).cast::<libc::sockaddr_in6>() };
-                v6.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+                let v6 = unsafe { &mut *(&raw mut addr.storage).cast::<c::sockaddr_in6>() };
+                v6.sin6_family = c::AF_INET6 as c::sa_family_t;
                 v6.sin6_port = std.port().to_be();
                 v6.sin6_flowinfo = std.flowinfo();
                 v6.sin6_addr.s6_addr = std.ip().octets();
                 v6.sin6_scope_id = std.scope_id();
-                addr.len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+                addr.len = size_of::<c::sockaddr_in6>() as c::socklen_t;
             }
         }
         addr
@@ -218,30 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn local_addresses_there_and_back() {
-        let there_and_back =
-            |std: &local::SocketAddr| SockAddr::from_local(std).to_local().unwrap();
-        let path = local::SocketAddr::from_pathname("/tmp/a socket").unwrap();
-        assert_eq!(there_and_back(&path).as_pathname(), path.as_pathname());
-        let name = local::SocketAddr::from_abstract_name(b"a\0b").unwrap();
-        assert_eq!(there_and_back(&name).as_abstract_name(), Some(&b"a\0b"[..]));
-        let none = local::SocketAddr::from_pathname("").unwrap();
-        assert!(there_and_back(&none).is_unnamed());
-        let mut empty = SockAddr::zeroed();
-        empty.set_len(0);
-        assert!(empty.to_local().unwrap().is_unnamed());
-        let longest = local::SocketAddr::from_pathname("x".repeat(107)).unwrap();
-        assert_eq!(there_and_back(&longest).as_pathname(), longest.as_pathname());
-        assert!(SockAddr::from("1.2.3.4:5".parse::<SocketAddr>().unwrap()).to_local().is_none());
-    }
-
-    #[test]
     fn other_families_are_bytes() {
         assert_eq!(SockAddr::zeroed().to_std(), None);
         let mut unix = vec![0u8; 10];
-        unix[..2].copy_from_slice(&(libc::AF_UNIX as u16).to_ne_bytes());
+        unix[..2].copy_from_slice(&(c::AF_UNIX as u16).to_ne_bytes());
         let addr = SockAddr::from_bytes(&unix).expect("short");
-        assert_eq!((addr.family(), addr.as_bytes()), (libc::AF_UNIX, &unix[..]));
+        assert_eq!((addr.family(), addr.as_bytes()), (c::AF_UNIX, &unix[..]));
         assert!(addr.to_std().is_none());
         assert!(SockAddr::from_bytes(&[0; 129]).is_none());
         // An address cut short by the kernel is not taken for a whole one.

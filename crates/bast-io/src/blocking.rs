@@ -10,6 +10,7 @@
 use std::time::{Duration, Instant};
 
 use crate::op::Interest;
+use crate::sys::c;
 use crate::sys::{self, Mode};
 use crate::{Op, Outcome};
 
@@ -26,7 +27,7 @@ pub unsafe fn execute(op: &Op, deadline: Option<Instant>) -> Outcome {
     }
     let mode = if deadline.is_some() { Mode::NoWait } else { Mode::Block };
     let handshake = match (op, deadline) {
-        (Op::Connect { handle, .. }, Some(_)) => Some(handle.raw()),
+        (Op::Connect { handle, .. }, Some(_)) if sys::STREAMS_BLOCK => Some(handle.raw()),
         _ => None,
     };
     if let Some(fd) = handshake {
@@ -79,7 +80,7 @@ unsafe fn until_done(op: &Op, mode: Mode, deadline: Option<Instant>) -> Outcome 
         if !sys::would_block(outcome) || op.is_dontwait() {
             return outcome;
         }
-        if matches!(op, Op::Connect { .. }) && outcome.is_errno(libc::EAGAIN) {
+        if matches!(op, Op::Connect { .. }) && outcome.is_errno(c::EAGAIN) {
             // A local socket's full backlog makes `connect` say EAGAIN, and nothing announces room.
             // The socket is non-blocking, else the call had waited.
             if !nap(deadline) {
@@ -128,7 +129,7 @@ mod tests {
 
     fn is_nonblocking(handle: &Handle) -> bool {
         // SAFETY: the descriptor is open.
-        unsafe { libc::fcntl(handle.as_raw_fd(), libc::F_GETFL) & libc::O_NONBLOCK != 0 }
+        unsafe { c::fcntl(handle.as_raw_fd(), c::F_GETFL) & c::O_NONBLOCK != 0 }
     }
 
     #[test]
@@ -147,8 +148,7 @@ mod tests {
             assert!(start.elapsed() >= Duration::from_millis(40));
             let thread = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(30));
-                let tcp =
-                    Op::Socket { domain: libc::AF_INET, kind: libc::SOCK_STREAM, protocol: 0 };
+                let tcp = Op::Socket { domain: c::AF_INET, kind: c::SOCK_STREAM, protocol: 0 };
                 let socket = Handle::from_raw(execute(&tcp, None).0, Kind::Stream);
                 let (handle, addr) = (socket.as_ref(), &raw const addr);
                 let deadline = Some(Instant::now() + Duration::from_secs(10));
@@ -163,8 +163,8 @@ mod tests {
             let mut buf = [0u8; 8];
             let (handle, buf) = (server.as_ref(), buf.as_mut_ptr());
             let recv = Op::Recv { handle, buf, len: 8, flags: 0 };
-            let impatient = Op::Recv { handle, buf, len: 8, flags: libc::MSG_DONTWAIT };
-            assert!(execute(&impatient, None).is_errno(libc::EAGAIN));
+            let impatient = Op::Recv { handle, buf, len: 8, flags: c::MSG_DONTWAIT };
+            assert!(execute(&impatient, None).is_errno(c::EAGAIN));
             assert!(execute(&recv, soon()) == Outcome::TIMED_OUT);
             assert_eq!(execute(&recv, None), Outcome(4));
             thread.join().expect("client");

@@ -16,6 +16,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 
+use crate::sys::c;
 use crate::{Handle, Kind};
 
 /// Bytes that a pipe is made for.
@@ -26,15 +27,8 @@ const LEAST: usize = 64 << 10;
 const KEPT: usize = 16;
 
 /// What the kernel answers when it cannot move bytes between two descriptors by itself. (`EBADF` is about a file's mode.)
-pub const REFUSALS: &[i32] = &[
-    libc::EINVAL,
-    libc::ENOSYS,
-    libc::EPERM,
-    libc::EXDEV,
-    libc::EOPNOTSUPP,
-    libc::EOVERFLOW,
-    libc::EBADF,
-];
+pub const REFUSALS: &[i32] =
+    &[c::EINVAL, c::ENOSYS, c::EPERM, c::EXDEV, c::EOPNOTSUPP, c::EOVERFLOW, c::EBADF];
 
 static POOL: Mutex<Vec<Conduit>> = Mutex::new(Vec::new());
 
@@ -62,9 +56,9 @@ impl Conduit {
         let (reader, writer) = io::pipe()?;
         let fd = writer.as_raw_fd();
         // SAFETY: takes a number; the descriptor is open. (Refused: it keeps the size it has.)
-        unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, SIZE as libc::c_int) };
+        unsafe { c::fcntl(fd, c::F_SETPIPE_SZ, SIZE as c::c_int) };
         // SAFETY: takes nothing.
-        let size = unsafe { libc::fcntl(fd, libc::F_GETPIPE_SZ) };
+        let size = unsafe { c::fcntl(fd, c::F_GETPIPE_SZ) };
         let size = usize::try_from(size).unwrap_or(0);
         if size < LEAST {
             return Err(io::ErrorKind::OutOfMemory.into());

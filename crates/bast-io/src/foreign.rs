@@ -15,7 +15,10 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::op::Interest;
-use crate::sys;
+use crate::{HandleRef, sys};
+
+/// What is read and written.
+pub type Borrowed<'a> = BorrowedFd<'a>;
 
 /// What came of asking without waiting.
 #[derive(Debug)]
@@ -26,6 +29,12 @@ pub enum Tried {
     NotReady,
     /// It cannot be asked without the risk of a wait.
     MayBlock,
+}
+
+/// What is to be polled before a thread is given the call; `None`: nothing.
+#[must_use]
+pub fn pollable(fd: Borrowed<'_>) -> Option<HandleRef> {
+    Some(HandleRef::foreign(fd))
 }
 
 /// Reads what is there, from the descriptor's own position.

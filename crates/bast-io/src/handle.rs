@@ -4,9 +4,18 @@
 //! "nothing to read") must not survive it. Each [`Handle`] therefore carries an id that is never used
 //! twice in a process, and a driver trusts what it noted under a number only if the id still agrees.
 
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+#[cfg_attr(windows, path = "handle/windows.rs")]
+#[cfg_attr(unix, path = "handle/unix.rs")]
+mod own;
+
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sys::c;
+
+pub use self::own::{BorrowedSocket, Owned};
+
+/// A descriptor's number. (Windows' handles and sockets have 32 significant bits.)
+pub type Raw = i32;
 
 /// What a driver has to know about a descriptor before it uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +40,7 @@ impl Kind {
     #[must_use]
     pub const fn open_flags(self) -> i32 {
         match self {
-            Kind::Pipe => libc::O_NONBLOCK,
+            Kind::Pipe => c::O_NONBLOCK,
             _ => 0,
         }
     }
@@ -40,22 +49,15 @@ impl Kind {
 /// A borrowed handle as an [`Op`](crate::Op) carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandleRef {
-    pub(crate) raw: RawFd,
+    pub(crate) raw: Raw,
     pub(crate) kind: Kind,
     pub(crate) id: u64,
 }
 
 impl HandleRef {
-    /// A descriptor that bast does not own and knows nothing about, for
-    /// [`Op::Poll`](crate::Op::Poll). The driver keeps no note of it between operations.
-    #[must_use]
-    pub fn foreign(fd: BorrowedFd<'_>) -> HandleRef {
-        HandleRef { raw: fd.as_raw_fd(), kind: Kind::Foreign, id: 0 }
-    }
-
     /// The descriptor's number.
     #[must_use]
-    pub const fn raw(&self) -> RawFd {
+    pub const fn raw(&self) -> Raw {
         self.raw
     }
 
@@ -74,7 +76,7 @@ impl HandleRef {
 
 /// The first number of the simulator's descriptors. They lie above what any kernel hands out
 /// (`fs.nr_open` is at most 2^30), so that neither is ever mistaken for the other.
-pub const SIM_BASE: RawFd = 1 << 30;
+pub const SIM_BASE: Raw = 1 << 30;
 
 /// An owned descriptor. Dropping it closes it.
 ///
@@ -82,7 +84,7 @@ pub const SIM_BASE: RawFd = 1 << 30;
 /// borrows the handle until it has completed, so it cannot be dropped under one.
 #[derive(Debug)]
 pub struct Handle {
-    raw: RawFd,
+    raw: Raw,
     kind: Kind,
     id: u64,
 }
@@ -94,7 +96,7 @@ impl Handle {
     /// # Safety
     /// Nobody else owns `raw`.
     #[must_use]
-    pub unsafe fn from_raw(raw: RawFd, kind: Kind) -> Handle {
+    pub unsafe fn from_raw(raw: Raw, kind: Kind) -> Handle {
         // Relaxed: only uniqueness matters, no memory is published through the counter.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Handle { raw, kind, id: NEXT.fetch_add(1, Ordering::Relaxed) }
@@ -120,9 +122,15 @@ impl Handle {
         self.raw >= SIM_BASE
     }
 
+    /// The number.
+    #[must_use]
+    pub const fn raw(&self) -> Raw {
+        self.raw
+    }
+
     /// Gives up ownership without closing.
     #[must_use]
-    pub fn into_raw(self) -> RawFd {
+    pub fn into_raw(self) -> Raw {
         let raw = self.raw;
         std::mem::forget(self);
         raw
@@ -132,48 +140,5 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let _ = crate::driver::close_raw(self.raw);
-    }
-}
-
-impl AsRawFd for Handle {
-    fn as_raw_fd(&self) -> RawFd {
-        self.raw
-    }
-}
-
-impl From<Handle> for OwnedFd {
-    fn from(handle: Handle) -> OwnedFd {
-        // SAFETY: `into_raw` gave up ownership; simulated handles are refused by the face.
-        unsafe { OwnedFd::from_raw_fd(handle.into_raw()) }
-    }
-}
-
-impl Handle {
-    /// Takes over an owned descriptor, and puts it into the mode that `kind` says.
-    ///
-    /// # Errors
-    /// What `ioctl(FIONBIO)` says of the descriptor.
-    pub fn adopt(fd: OwnedFd, kind: Kind) -> io::Result<Handle> {
-        let nonblocking = matches!(kind, Kind::Pipe | Kind::Listener);
-        if kind != Kind::File {
-            crate::sys::set_nonblocking(fd.as_raw_fd(), nonblocking).into_result()?;
-        }
-        Ok(Handle::from_owned(fd, kind))
-    }
-
-    /// Gives the descriptor up, in blocking mode.
-    ///
-    /// # Errors
-    /// As [`adopt`](Handle::adopt).
-    pub fn into_blocking(self) -> io::Result<OwnedFd> {
-        crate::sys::set_nonblocking(self.raw, false).into_result()?;
-        Ok(self.into())
-    }
-
-    /// Takes over an owned descriptor, which must be in the mode that `kind` says.
-    #[must_use]
-    pub fn from_owned(fd: OwnedFd, kind: Kind) -> Handle {
-        // SAFETY: `fd` was owned and is given up here.
-        unsafe { Handle::from_raw(fd.into_raw_fd(), kind) }
     }
 }

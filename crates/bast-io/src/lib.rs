@@ -7,22 +7,28 @@ pub mod addr;
 #[allow(unsafe_code)]
 pub mod batch;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "windows/beneath.rs")]
 pub mod beneath;
 #[allow(unsafe_code)]
 pub mod blocking;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "windows/child.rs")]
 pub mod child;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "windows/conduit.rs")]
 pub mod conduit;
 #[allow(unsafe_code)]
 pub mod driver;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "windows/fifo.rs")]
 pub mod fifo;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "windows/foreign.rs")]
 pub mod foreign;
 #[allow(unsafe_code)]
 pub mod handle;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "windows/interrupt.rs")]
 mod interrupt;
 #[allow(unsafe_code)]
 mod list;
@@ -36,14 +42,20 @@ pub mod open;
 pub mod opt;
 pub mod outcome;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "windows/pipe.rs")]
+pub mod pipe;
+#[allow(unsafe_code)]
 pub mod pool;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "windows/probe.rs")]
 pub mod probe;
 #[allow(unsafe_code)]
 pub mod record;
 #[allow(unsafe_code)]
+#[cfg(unix)]
 pub mod rights;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "windows/signal.rs")]
 pub mod signal;
 #[allow(unsafe_code)]
 pub mod stat;
@@ -52,6 +64,7 @@ mod sys;
 #[allow(unsafe_code)]
 pub mod waker;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "windows/warm.rs")]
 pub mod warm;
 
 pub use addr::SockAddr;
@@ -63,5 +76,6 @@ pub use outcome::Outcome;
 pub use pool::{Bounds, Pool, PoolStats};
 pub use record::{Done, Record};
 pub use stat::Stat;
-pub use sys::prefetch;
+#[doc(no_inline)]
+pub use sys::{c, prefetch};
 pub use waker::Waker;

@@ -14,7 +14,9 @@ use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 
 use crate::SockAddr;
+#[cfg(unix)]
 use crate::rights::Rights;
+use crate::sys::c;
 
 /// The kernel takes no more pieces than this in one call (more is `EINVAL`); the rest is left for the
 /// next, as a short transfer.
@@ -22,26 +24,26 @@ const MOST: usize = 1024;
 
 /// The list of what is to be written, as [`Op::WriteV`](crate::Op::WriteV) names it.
 #[must_use]
-pub fn pieces(bufs: &[IoSlice<'_>]) -> (*const libc::iovec, u32) {
+pub fn pieces(bufs: &[IoSlice<'_>]) -> (*const c::iovec, u32) {
     (bufs.as_ptr().cast(), bufs.len().min(MOST) as u32)
 }
 
 /// The list of what is to be filled, as [`Op::ReadV`](crate::Op::ReadV) names it.
 #[must_use]
-pub fn pieces_mut(bufs: &mut [IoSliceMut<'_>]) -> (*const libc::iovec, u32) {
+pub fn pieces_mut(bufs: &mut [IoSliceMut<'_>]) -> (*const c::iovec, u32) {
     (bufs.as_mut_ptr().cast_const().cast(), bufs.len().min(MOST) as u32)
 }
 
 /// A message's header: several buffers, and where asked for an address and descriptors.
 pub struct Message<'a> {
-    header: libc::msghdr,
+    header: c::msghdr,
     bufs: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> Message<'a> {
-    fn new((list, count): (*const libc::iovec, u32)) -> Message<'a> {
+    fn new((list, count): (*const c::iovec, u32)) -> Message<'a> {
         // SAFETY: null pointers and zero lengths: no name, no pieces, no control data.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        let mut header: c::msghdr = unsafe { std::mem::zeroed() };
         // A send only reads the list, though the field says mutable.
         header.msg_iov = list.cast_mut();
         header.msg_iovlen = count as _;
@@ -79,6 +81,7 @@ impl<'a> Message<'a> {
     }
 
     /// Sends or receives descriptors along with the bytes.
+    #[cfg(unix)]
     #[must_use]
     pub fn with(mut self, rights: &'a mut Rights) -> Message<'a> {
         let (control, len) = rights.room();
@@ -93,20 +96,20 @@ impl<'a> Message<'a> {
     pub fn took(&self) -> Took {
         Took {
             addr: self.header.msg_namelen,
-            control: self.header.msg_controllen,
-            control_cut: self.header.msg_flags & libc::MSG_CTRUNC != 0,
+            control: self.header.msg_controllen as _,
+            control_cut: self.header.msg_flags & c::MSG_CTRUNC != 0,
         }
     }
 
     /// For [`Op::SendMsg`](crate::Op::SendMsg).
     #[must_use]
-    pub const fn as_ptr(&self) -> *const libc::msghdr {
+    pub const fn as_ptr(&self) -> *const c::msghdr {
         &raw const self.header
     }
 
     /// For [`Op::RecvMsg`](crate::Op::RecvMsg), which writes to the header as well.
     #[must_use]
-    pub const fn as_mut_ptr(&mut self) -> *mut libc::msghdr {
+    pub const fn as_mut_ptr(&mut self) -> *mut c::msghdr {
         &raw mut self.header
     }
 }
@@ -115,7 +118,7 @@ impl<'a> Message<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
     /// The length of the sender's address.
-    pub addr: libc::socklen_t,
+    pub addr: c::socklen_t,
     /// The length of the control data.
     pub control: usize,
     /// Whether there was no room for all descriptors: the kernel has closed the others.

@@ -4,6 +4,7 @@
 //! are answered here once.
 
 use crate::op::Interest;
+use crate::sys::c;
 use crate::{HandleRef, Kind, Op, Outcome, Stat, sys};
 
 impl HandleRef {
@@ -65,7 +66,7 @@ impl Op {
             Op::WriteV { handle, iov, count, offset: None } if handle.kind == Kind::File => {
                 // SAFETY: io 1: the list is there, and as long.
                 let pieces = unsafe { std::slice::from_raw_parts(iov, count as usize) };
-                Some((handle.raw, pieces.iter().map(|piece| piece.iov_len).sum()))
+                Some((handle.raw, pieces.iter().map(|piece| piece.iov_len as usize).sum()))
             }
             _ => None,
         }
@@ -94,7 +95,7 @@ impl Op {
             Op::Recv { flags, .. }
             | Op::Send { flags, .. }
             | Op::RecvMsg { flags, .. }
-            | Op::SendMsg { flags, .. } => flags & libc::MSG_DONTWAIT != 0,
+            | Op::SendMsg { flags, .. } => flags & c::MSG_DONTWAIT != 0,
             _ => false,
         }
     }

@@ -10,6 +10,7 @@
 
 use crate::addr::SockAddr;
 use crate::handle::HandleRef;
+use crate::sys::c;
 
 /// A socket option, by its name in `setsockopt(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +76,9 @@ pub enum Op {
     /// `send` with `flags`; never raises SIGPIPE. May send less than `len`.
     Send { handle: HandleRef, buf: *const u8, len: usize, flags: i32 },
     /// `recvmsg`: vectored, with source address and control data.
-    RecvMsg { handle: HandleRef, msg: *mut libc::msghdr, flags: i32 },
+    RecvMsg { handle: HandleRef, msg: *mut c::msghdr, flags: i32 },
     /// `sendmsg`: vectored, with destination address and control data; never raises SIGPIPE.
-    SendMsg { handle: HandleRef, msg: *const libc::msghdr, flags: i32 },
+    SendMsg { handle: HandleRef, msg: *const c::msghdr, flags: i32 },
 
     // ---- files, pipes and everything else with a descriptor ----
     /// Reads at `offset`; `None` reads at the handle's own position (pipes, terminals, sequential
@@ -86,19 +87,19 @@ pub enum Op {
     /// Writes at `offset`, or at the handle's own position.
     Write { handle: HandleRef, buf: *const u8, len: usize, offset: Option<u64> },
     /// Vectored [`Op::Read`].
-    ReadV { handle: HandleRef, iov: *const libc::iovec, count: u32, offset: Option<u64> },
+    ReadV { handle: HandleRef, iov: *const c::iovec, count: u32, offset: Option<u64> },
     /// Vectored [`Op::Write`].
-    WriteV { handle: HandleRef, iov: *const libc::iovec, count: u32, offset: Option<u64> },
+    WriteV { handle: HandleRef, iov: *const c::iovec, count: u32, offset: Option<u64> },
     /// Opens the NUL-terminated `path` relative to the working directory, close-on-exec. Completes
     /// with the new handle.
-    Open { path: *const libc::c_char, flags: i32, mode: u32 },
+    Open { path: *const c::c_char, flags: i32, mode: u32 },
     /// Closes a raw descriptor whose [`Handle`](crate::Handle) was given up by `into_raw`.
     Close { fd: i32 },
     /// Flushes a file to its device; `data_only` as `fdatasync`.
     Fsync { handle: HandleRef, data_only: bool },
     /// `statx` of the NUL-terminated `path` relative to `dir` (`AT_FDCWD`, or a descriptor with
     /// `AT_EMPTY_PATH`).
-    Statx { dir: i32, path: *const libc::c_char, flags: i32, mask: u32, out: *mut libc::statx },
+    Statx { dir: i32, path: *const c::c_char, flags: i32, mask: u32, out: *mut c::statx },
     /// Moves bytes between two handles of which one is a pipe; `None` offsets use the handle's own
     /// position.
     Splice {

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use crate::sys::c;
+
 /// What was asked for. Same as [`std::fs::OpenOptions`], with its Unix extension.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, clippy::struct_excessive_bools)]
@@ -43,11 +45,11 @@ impl OpenHow {
     pub fn flags(&self) -> io::Result<i32> {
         let invalid = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         let access = match (self.read, self.write, self.append) {
-            (true, false, false) => libc::O_RDONLY,
-            (false, true, false) => libc::O_WRONLY,
-            (true, true, false) => libc::O_RDWR,
-            (false, _, true) => libc::O_WRONLY | libc::O_APPEND,
-            (true, _, true) => libc::O_RDWR | libc::O_APPEND,
+            (true, false, false) => c::O_RDONLY,
+            (false, true, false) => c::O_WRONLY,
+            (true, true, false) => c::O_RDWR,
+            (false, _, true) => c::O_WRONLY | c::O_APPEND,
+            (true, _, true) => c::O_RDWR | c::O_APPEND,
             (false, false, false) => {
                 return invalid("a file is opened to read, to write or to append: set one of them");
             }
@@ -60,12 +62,12 @@ impl OpenHow {
         }
         let creation = match (self.create, self.truncate, self.create_new) {
             (false, false, false) => 0,
-            (true, false, false) => libc::O_CREAT,
-            (false, true, false) => libc::O_TRUNC,
-            (true, true, false) => libc::O_CREAT | libc::O_TRUNC,
-            (_, _, true) => libc::O_CREAT | libc::O_EXCL,
+            (true, false, false) => c::O_CREAT,
+            (false, true, false) => c::O_TRUNC,
+            (true, true, false) => c::O_CREAT | c::O_TRUNC,
+            (_, _, true) => c::O_CREAT | c::O_EXCL,
         };
-        Ok(access | creation | (self.custom & !libc::O_ACCMODE))
+        Ok(access | creation | (self.custom & !c::O_ACCMODE))
     }
 }
 

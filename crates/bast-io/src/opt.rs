@@ -4,51 +4,57 @@
 //! form, so that [`Op::SetOpt`](crate::Op::SetOpt) and [`Op::GetOpt`](crate::Op::GetOpt) can point at
 //! it. The forms are made and read here and nowhere else.
 
+#[cfg_attr(windows, path = "windows/time.rs")]
+mod time;
+
 use std::time::Duration;
 
+pub use self::time::Time;
+
 use crate::op::SockOpt;
+use crate::sys::{self, c};
 
 const fn opt(level: i32, name: i32) -> SockOpt {
     SockOpt { level, name }
 }
 
 /// A socket of this type is a byte stream.
-pub const STREAM: i32 = libc::SOCK_STREAM;
+pub const STREAM: i32 = c::SOCK_STREAM;
 /// A socket of this type sends and receives datagrams.
-pub const DATAGRAM: i32 = libc::SOCK_DGRAM;
+pub const DATAGRAM: i32 = c::SOCK_DGRAM;
 /// A protocol family: sockets of this system, by path.
-pub const LOCAL: i32 = libc::AF_UNIX;
+pub const LOCAL: i32 = c::AF_UNIX;
 /// Flag of a receive: descriptors that come along are close-on-exec.
-pub const CLOSE_ON_EXEC: i32 = libc::MSG_CMSG_CLOEXEC;
+pub const CLOSE_ON_EXEC: i32 = c::MSG_CMSG_CLOEXEC;
 /// Flag of a receive: leave the bytes where they are.
-pub const PEEK: i32 = libc::MSG_PEEK;
+pub const PEEK: i32 = c::MSG_PEEK;
 /// Flag of a receive or a send: fail with `EAGAIN` instead of waiting.
-pub const DONT_WAIT: i32 = libc::MSG_DONTWAIT;
+pub const DONT_WAIT: i32 = c::MSG_DONTWAIT;
 /// Flag of a send on a stream: more follows soon, so a segment that is not full may wait for it.
-pub const MORE: i32 = libc::MSG_MORE;
+pub const MORE: i32 = c::MSG_MORE;
 /// Option: an address in `TIME_WAIT` may be bound again.
-pub const REUSE_ADDR: SockOpt = opt(libc::SOL_SOCKET, libc::SO_REUSEADDR);
+pub const REUSE_ADDR: SockOpt = opt(c::SOL_SOCKET, c::SO_REUSEADDR);
 /// Option: small segments are sent at once.
-pub const NO_DELAY: SockOpt = opt(libc::IPPROTO_TCP, libc::TCP_NODELAY);
+pub const NO_DELAY: SockOpt = opt(c::IPPROTO_TCP, c::TCP_NODELAY);
 /// Option: acknowledgements are sent at once.
-pub const QUICK_ACK: SockOpt = opt(libc::IPPROTO_TCP, libc::TCP_QUICKACK);
+pub const QUICK_ACK: SockOpt = opt(c::IPPROTO_TCP, c::TCP_QUICKACK);
 /// Option: time to live of IPv4 packets.
-pub const TTL: SockOpt = opt(libc::IPPROTO_IP, libc::IP_TTL);
+pub const TTL: SockOpt = opt(c::IPPROTO_IP, c::IP_TTL);
 /// Option: an IPv6 socket that takes no IPv4.
-pub const ONLY_V6: SockOpt = opt(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY);
+pub const ONLY_V6: SockOpt = opt(c::IPPROTO_IPV6, c::IPV6_V6ONLY);
 /// Option: several sockets may be bound to one address; the kernel spreads what arrives over them.
-pub const REUSE_PORT: SockOpt = opt(libc::SOL_SOCKET, libc::SO_REUSEPORT);
+pub const REUSE_PORT: SockOpt = opt(c::SOL_SOCKET, c::SO_REUSEPORT);
 /// Option: the kernel may join datagrams that came one after the other, for those who can take them apart.
-pub const JOIN_DATAGRAMS: SockOpt = opt(libc::SOL_UDP, libc::UDP_GRO);
+pub const JOIN_DATAGRAMS: SockOpt = opt(c::SOL_UDP, c::UDP_GRO);
 /// Option: datagrams may be sent to broadcast addresses.
-pub const BROADCAST: SockOpt = opt(libc::SOL_SOCKET, libc::SO_BROADCAST);
+pub const BROADCAST: SockOpt = opt(c::SOL_SOCKET, c::SO_BROADCAST);
 /// Option: how long a close waits, a [`Linger`].
-pub const LINGER: SockOpt = opt(libc::SOL_SOCKET, libc::SO_LINGER);
+pub const LINGER: SockOpt = opt(c::SOL_SOCKET, c::SO_LINGER);
 /// Option: the error that is pending. Asking takes it.
-pub const ERROR: SockOpt = opt(libc::SOL_SOCKET, libc::SO_ERROR);
+pub const ERROR: SockOpt = opt(c::SOL_SOCKET, c::SO_ERROR);
 
 /// The error of an option that this kernel does not have.
-pub const UNKNOWN: i32 = libc::ENOPROTOOPT;
+pub const UNKNOWN: i32 = c::ENOPROTOOPT;
 
 /// What an option's value may be.
 ///
@@ -60,56 +66,27 @@ pub unsafe trait Value: Copy {}
 unsafe impl Value for i32 {}
 // SAFETY: two integers of one size.
 unsafe impl Value for Linger {}
-// SAFETY: two integers of one size.
+// SAFETY: integers without padding between them.
 unsafe impl Value for Time {}
 
 /// How long a close waits for what has not been sent.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Linger(libc::linger);
+pub struct Linger(c::linger);
 
 impl Linger {
     /// `None` does not wait, zero resets the connection. Whole seconds: the rest is cut off.
     #[must_use]
     pub fn new(value: Option<Duration>) -> Linger {
-        let seconds = value.map_or(0, |d| i32::try_from(d.as_secs()).unwrap_or(i32::MAX));
-        Linger(libc::linger { l_onoff: i32::from(value.is_some()), l_linger: seconds })
+        let seconds = value.map_or(0, |d| d.as_secs().min(sys::LINGER_MOST));
+        Linger(c::linger { l_onoff: value.is_some().into(), l_linger: seconds as _ })
     }
 
     /// What [`new`](Linger::new) was given, in whole seconds.
     #[must_use]
     pub fn get(self) -> Option<Duration> {
-        let seconds = Duration::from_secs(u64::try_from(self.0.l_linger).unwrap_or(0));
+        let seconds = Duration::from_secs(self.0.l_linger as u64);
         (self.0.l_onoff != 0).then_some(seconds)
-    }
-}
-
-/// A length of time, in microseconds. Zero is "never" to the kernel.
-#[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
-pub struct Time(libc::timeval);
-
-impl Time {
-    /// `None` is zero. What is shorter than a microsecond becomes one.
-    #[must_use]
-    pub fn new(value: Option<Duration>) -> Time {
-        let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
-        if let Some(value) = value {
-            time.tv_sec = libc::time_t::try_from(value.as_secs()).unwrap_or(libc::time_t::MAX);
-            time.tv_usec = value.subsec_micros().into();
-            if (time.tv_sec, time.tv_usec) == (0, 0) {
-                time.tv_usec = 1;
-            }
-        }
-        Time(time)
-    }
-
-    /// The time; `None` if it is zero.
-    #[must_use]
-    pub fn get(self) -> Option<Duration> {
-        let seconds = Duration::from_secs(u64::try_from(self.0.tv_sec).unwrap_or(0));
-        let value = seconds + Duration::from_micros(u64::try_from(self.0.tv_usec).unwrap_or(0));
-        (!value.is_zero()).then_some(value)
     }
 }
 
@@ -118,25 +95,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_there_and_back() {
-        let there_and_back = |d| Time::new(d).get();
-        assert_eq!(there_and_back(None), None);
-        // Zero means "never", so nothing that was asked for may become zero.
-        let micro = Some(Duration::from_micros(1));
-        assert_eq!(there_and_back(Some(Duration::ZERO)), micro);
-        assert_eq!(there_and_back(Some(Duration::from_nanos(999))), micro);
-        let odd = Some(Duration::new(3, 7_000));
-        assert_eq!(there_and_back(odd), odd);
-        assert!(there_and_back(Some(Duration::MAX)) > Some(Duration::from_secs(1 << 40)));
-    }
-
-    #[test]
     fn lingering_there_and_back() {
         let there_and_back = |d| Linger::new(d).get();
         assert_eq!(there_and_back(None), None);
         assert_eq!(there_and_back(Some(Duration::ZERO)), Some(Duration::ZERO));
         assert_eq!(there_and_back(Some(Duration::new(5, 999))), Some(Duration::from_secs(5)));
-        let longest = Duration::from_secs(i32::MAX as u64);
+        let longest = Duration::from_secs(sys::LINGER_MOST);
         assert_eq!(there_and_back(Some(Duration::MAX)), Some(longest));
     }
 }

@@ -2,22 +2,14 @@
 
 use std::io;
 
+use crate::sys::{self, c};
+
 /// The errors that say that the process or the system has run out of something: descriptors, memory.
 /// An `accept` that has failed so fails again at once.
-pub const SHORTAGES: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+pub const SHORTAGES: &[i32] = sys::SHORTAGES;
 
 /// What an `accept` says of the connection that it would have taken, not of the listener: the next is another.
-pub const OF_ONE_CONNECTION: [i32; 9] = [
-    libc::ECONNABORTED,
-    libc::ENETDOWN,
-    libc::EPROTO,
-    libc::ENOPROTOOPT,
-    libc::EHOSTDOWN,
-    libc::ENONET,
-    libc::EHOSTUNREACH,
-    libc::EOPNOTSUPP,
-    libc::ENETUNREACH,
-];
+pub const OF_ONE_CONNECTION: &[i32] = sys::OF_ONE_CONNECTION;
 
 /// The result of an operation, in the kernel's own form: a count, a descriptor or zero when it is
 /// not negative, else `-errno`.
@@ -27,7 +19,7 @@ pub struct Outcome(pub i32);
 
 impl Outcome {
     /// The operation was cancelled before it did anything.
-    pub const CANCELLED: Outcome = Outcome(-libc::ECANCELED);
+    pub const CANCELLED: Outcome = Outcome(-c::ECANCELED);
 
     /// The operation was given up because the caller's time had passed. No kernel says this, so it is
     /// told apart from the `ETIMEDOUT` of a connection that has died of silence; as an
@@ -35,7 +27,7 @@ impl Outcome {
     pub const TIMED_OUT: Outcome = Outcome(i32::MIN);
 
     /// The operation would have to wait, and is not allowed to.
-    pub const WOULD_BLOCK: Outcome = Outcome(-libc::EAGAIN);
+    pub const WOULD_BLOCK: Outcome = Outcome(-c::EAGAIN);
 
     /// The error `errno` (positive).
     pub const fn from_errno(errno: i32) -> Outcome {
@@ -45,7 +37,7 @@ impl Outcome {
     /// What a libc call that sets `errno` returned.
     pub fn from_libc(returned: isize) -> Outcome {
         if returned < 0 {
-            Outcome(-io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+            Outcome(-io::Error::last_os_error().raw_os_error().unwrap_or(c::EIO))
         } else {
             Outcome(i32::try_from(returned).unwrap_or(i32::MAX))
         }
@@ -63,7 +55,7 @@ impl Outcome {
     /// The operation's own.
     pub fn into_result(self) -> io::Result<usize> {
         usize::try_from(self.0).map_err(|_| match self {
-            Outcome::TIMED_OUT => io::Error::from_raw_os_error(libc::ETIMEDOUT),
+            Outcome::TIMED_OUT => io::Error::from_raw_os_error(c::ETIMEDOUT),
             Outcome(negated) => io::Error::from_raw_os_error(-negated),
         })
     }

@@ -31,6 +31,7 @@ use crate::driver::remote::Remote;
 use crate::fifo;
 use crate::interrupt::{self, Thread};
 use crate::list::List;
+use crate::sys::c;
 use crate::sys::{self, Mode};
 use crate::{Op, Outcome, Record};
 
@@ -170,10 +171,10 @@ impl Pool {
         let limited = matches!(unsafe { &(*record.as_ptr()).op }, Op::Call { limited: true, .. });
         let ahead = state.queued - state.idle - state.starting - 1;
         let refusal = if state.threads == 0 {
-            libc::EAGAIN
+            c::EAGAIN
         } else if limited && ahead >= self.shared.bounds.queue {
             state.load.refused();
-            libc::EBUSY
+            c::EBUSY
         } else {
             state.load.waits();
             return Ok(());
@@ -364,7 +365,7 @@ unsafe fn execute(op: &Op) -> Outcome {
         if let Err(worse) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(worse);
         }
-        Outcome::from_errno(libc::EIO)
+        Outcome::from_errno(c::EIO)
     })
 }
 

@@ -4,11 +4,17 @@
 //!   Stat::of(handle, &mut answer) ──▶ Op::Statx ──▶ performed ──▶ answer.get() ──▶ Stat
 //! ```
 
+#[cfg_attr(windows, path = "windows/position.rs")]
+mod position;
+
 use std::ffi::CStr;
 use std::fmt;
 use std::mem::MaybeUninit;
 
-use crate::{Handle, HandleRef, Op};
+use crate::sys::c;
+use crate::{HandleRef, Op};
+
+pub use self::position::Position;
 
 /// What an operation made by [`Stat::of`] or [`Stat::of_path`] tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +30,7 @@ pub struct Stat {
 }
 
 /// Room for the kernel's answer.
-pub struct Answer(libc::statx);
+pub struct Answer(c::statx);
 
 impl Answer {
     /// Room that has not been filled: a length of zero, of no type.
@@ -56,26 +62,26 @@ impl fmt::Debug for Answer {
 }
 
 impl Stat {
-    const fn is(self, kind: libc::mode_t) -> bool {
-        self.mode & libc::S_IFMT == kind
+    const fn is(self, kind: c::mode_t) -> bool {
+        self.mode & c::S_IFMT == kind
     }
 
     /// Whether it is a regular file.
     #[must_use]
     pub const fn is_file(self) -> bool {
-        self.is(libc::S_IFREG)
+        self.is(c::S_IFREG)
     }
 
     /// Whether it is a directory.
     #[must_use]
     pub const fn is_dir(self) -> bool {
-        self.is(libc::S_IFDIR)
+        self.is(c::S_IFDIR)
     }
 
     /// Asks what `handle` is. The answer is lent with the operation.
     #[must_use]
     pub const fn of(handle: HandleRef, answer: &mut Answer) -> Op {
-        Stat::ask(handle.raw, c"", libc::AT_EMPTY_PATH, answer)
+        Stat::ask(handle.raw, c"", c::AT_EMPTY_PATH, answer)
     }
 
     /// Asks what is known of `handle` here: on a network file system that may be an older length. Every
@@ -86,70 +92,17 @@ impl Stat {
     }
 
     /// Of an open file, and without asking a server.
-    pub(crate) const KNOWN: i32 = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    pub(crate) const KNOWN: i32 = c::AT_EMPTY_PATH | c::AT_STATX_DONT_SYNC;
 
     /// Asks what is at `path`; follows symbolic links. The path and the answer are lent with the
     /// operation.
     #[must_use]
     pub const fn of_path(path: &CStr, answer: &mut Answer) -> Op {
-        Stat::ask(libc::AT_FDCWD, path, 0, answer)
+        Stat::ask(c::AT_FDCWD, path, 0, answer)
     }
 
     const fn ask(dir: i32, path: &CStr, flags: i32, answer: &mut Answer) -> Op {
         let out = &raw mut answer.0;
-        Op::Statx { dir, path: path.as_ptr(), flags, mask: libc::STATX_BASIC_STATS, out }
-    }
-}
-
-/// Whether reads and writes without an offset move a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
-    /// There is none, or the device's own: pipes, terminals, devices that are no disks.
-    None,
-    /// It is moved by what is read and written.
-    Moves,
-    /// It is moved; but writes go to the end (`O_APPEND`).
-    Appends,
-}
-
-impl Position {
-    /// Asks the kernel, which knows without asking anybody else, a file server say.
-    #[must_use]
-    pub fn of(handle: &Handle) -> Position {
-        let (mut answer, fd) = (Answer::new(), handle.as_ref().raw);
-        let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-        // SAFETY: an empty path, and room for the answer.
-        unsafe { libc::statx(fd, c"".as_ptr(), flags, libc::STATX_TYPE, &raw mut answer.0) };
-        let stat = answer.get();
-        if !stat.is_file() && !stat.is(libc::S_IFBLK) {
-            return Position::None;
-        }
-        // SAFETY: a descriptor's flags, by number.
-        match unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_APPEND {
-            0 => Position::Moves,
-            _ => Position::Appends,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs::{File, OpenOptions};
-
-    use super::Position;
-    use crate::{Handle, Kind};
-
-    #[test]
-    fn files_have_a_position_and_pipes_have_none() {
-        let of = |fd| Position::of(&Handle::from_owned(fd, Kind::File));
-        let path = std::env::temp_dir().join(format!("bast-io-position-{}", std::process::id()));
-        let file = File::create(&path).expect("a file");
-        assert_eq!(of(file.into()), Position::Moves);
-        let log = OpenOptions::new().append(true).open(&path).expect("a file");
-        assert_eq!(of(log.into()), Position::Appends);
-        std::fs::remove_file(&path).expect("ours");
-        let (reader, _writer) = std::io::pipe().expect("a pipe");
-        assert_eq!(of(reader.into()), Position::None);
-        assert_eq!(of(File::open("/dev/null").expect("there").into()), Position::None);
+        Op::Statx { dir, path: path.as_ptr(), flags, mask: c::STATX_BASIC_STATS, out }
     }
 }

@@ -2,7 +2,7 @@
 //! driver is awake.
 //!
 //! ```text
-//!             begin (owner)                   wake (anyone): writes the eventfd
+//!             begin (owner)                   wake (anyone): rings the bell
 //!   AWAKE ───────────────────▶ ASLEEP ─────────────────────────────▶ NOTIFIED
 //!     │  ▲                        │                                    ▲  │
 //!     │  └──────── end (owner) ───┘                                    │  │
@@ -14,15 +14,15 @@
 //! is ordered either
 //! * before `begin`, and after the `end` before it: `begin` finds NOTIFIED and refuses to sleep; or
 //! * between `begin` and `end`: it finds ASLEEP (or NOTIFIED, then an earlier wake did) and the
-//!   eventfd is written, which ends the wait that has begun or is about to.
+//!   bell is rung, which ends the wait that has begun or is about to.
 //!
 //! **What was published before the wake is seen after it.** `wake` releases and `end` acquires, and
 //! every write in between is a read-modify-write, so that the release sequence of each wake reaches
 //! the `end` that follows it: whoever looks at its inbox after `end` sees what was put there before
 //! any of those wakes. AcqRel is enough; no other location takes part in the decision to sleep.
 //!
-//! **A late eventfd write is harmless.** A wake may be between its swap and its write when the owner
-//! returns for another reason; the write then ends the next wait early, once.
+//! **A late ring is harmless.** A wake may be between its swap and its ring when the owner
+//! returns for another reason; the ring then ends the next wait early, once.
 
 use std::io;
 use std::time::Duration;
@@ -33,12 +33,13 @@ use loom::sync::{
     atomic::{AtomicU32, Ordering},
 };
 #[cfg(not(loom))]
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-#[cfg(not(loom))]
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
 };
+
+#[cfg(not(loom))]
+use crate::sys::Bell;
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -96,7 +97,7 @@ pub struct Waker {
 #[derive(Debug)]
 struct Inner {
     sleep: Sleep,
-    signal: Signal,
+    bell: Bell,
 }
 
 impl Waker {
@@ -105,13 +106,13 @@ impl Waker {
     /// # Errors
     /// No descriptor was to be had.
     pub fn new() -> io::Result<Waker> {
-        Ok(Waker { inner: Arc::new(Inner { sleep: Sleep::new(), signal: Signal::new()? }) })
+        Ok(Waker { inner: Arc::new(Inner { sleep: Sleep::new(), bell: Bell::new()? }) })
     }
 
     /// Makes the current wait of the driver end, or its next one return at once.
     pub fn wake(&self) {
         if self.inner.sleep.notify() {
-            self.inner.signal.raise();
+            self.inner.bell.ring();
         }
     }
 
@@ -125,15 +126,21 @@ impl Waker {
     /// spuriously, or at the latest after `timeout`.
     pub fn wait(&self, timeout: Option<Duration>) {
         if self.inner.sleep.begin() {
-            self.inner.signal.wait(timeout);
+            self.inner.bell.wait(timeout);
         }
         self.inner.sleep.end();
     }
 
     /// The descriptor that becomes readable when a sleeper has been woken.
-    #[cfg(not(loom))]
-    pub(crate) fn fd(&self) -> RawFd {
-        self.inner.signal.fd.as_raw_fd()
+    #[cfg(all(unix, not(loom)))]
+    pub(crate) fn fd(&self) -> i32 {
+        self.inner.bell.fd()
+    }
+
+    /// The completion port, to which a packet is posted when a sleeper has been woken.
+    #[cfg(all(windows, not(loom)))]
+    pub(crate) fn port(&self) -> &Bell {
+        &self.inner.bell
     }
 
     /// In a model there is no descriptor, and no driver can be made.
@@ -143,58 +150,21 @@ impl Waker {
     }
 }
 
-/// The eventfd. Drivers that watch it edge-triggered never read it: each write is a new edge, and
-/// 2^64 writes do not happen. Only [`Signal::wait`], which is level-triggered, reads it.
-#[cfg(not(loom))]
-#[derive(Debug)]
-struct Signal {
-    fd: OwnedFd,
-}
-
-#[cfg(not(loom))]
-impl Signal {
-    fn new() -> io::Result<Signal> {
-        // SAFETY: no memory is involved; a descriptor that was just made is nobody else's.
-        unsafe {
-            let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(Signal { fd: OwnedFd::from_raw_fd(fd) })
-        }
-    }
-
-    fn raise(&self) {
-        let one = 1u64;
-        // SAFETY: the buffer is eight bytes. The write cannot fail in a way that matters: EAGAIN
-        // means that the counter is at its maximum, and then the descriptor is readable anyway.
-        unsafe { libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    fn wait(&self, timeout: Option<Duration>) {
-        let fd = self.fd.as_raw_fd();
-        crate::sys::wait_fd(fd, libc::POLLIN, timeout);
-        let mut count = 0u64;
-        // SAFETY: the buffer is eight bytes; the descriptor is non-blocking.
-        unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
-    }
-}
-
-/// The model of an eventfd.
+/// The model of a bell.
 #[cfg(loom)]
 #[derive(Debug)]
-struct Signal {
+struct Bell {
     raised: Mutex<bool>,
     changed: Condvar,
 }
 
 #[cfg(loom)]
-impl Signal {
-    fn new() -> io::Result<Signal> {
-        Ok(Signal { raised: Mutex::new(false), changed: Condvar::new() })
+impl Bell {
+    fn new() -> io::Result<Bell> {
+        Ok(Bell { raised: Mutex::new(false), changed: Condvar::new() })
     }
 
-    fn raise(&self) {
+    fn ring(&self) {
         *self.raised.lock().unwrap() = true;
         self.changed.notify_one();
     }
@@ -216,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_wake_before_the_wait_is_kept() {
-        let waker = Waker::new().expect("eventfd");
+        let waker = Waker::new().expect("a waker");
         waker.wake();
         waker.wake();
         let start = Instant::now();
@@ -231,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_wake_from_another_thread_ends_the_wait() {
-        let waker = Waker::new().expect("eventfd");
+        let waker = Waker::new().expect("a waker");
         let other = waker.clone();
         let thread = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(30));
@@ -250,7 +220,7 @@ mod tests {
         assert!(!sleep.begin(), "notified: must not block");
         assert!(sleep.end());
         assert!(sleep.begin());
-        assert!(sleep.notify(), "asleep: write");
+        assert!(sleep.notify(), "asleep: ring");
         assert!(!sleep.notify(), "once is enough");
         assert!(sleep.end());
         assert!(!sleep.end());
@@ -310,7 +280,7 @@ mod loom_tests {
             let mut notified = false;
             while !notified {
                 if sleep.begin() {
-                    waker.inner.signal.wait(None);
+                    waker.inner.bell.wait(None);
                 }
                 notified = sleep.end();
             }
@@ -332,7 +302,7 @@ mod loom_tests {
             let blocks = begin(waker.sleep());
             thread.join().unwrap();
             // Everything has happened. Would a wait that has begun end?
-            if blocks && !*waker.inner.signal.raised.lock().unwrap() {
+            if blocks && !*waker.inner.bell.raised.lock().unwrap() {
                 seen.store(true, Ordering::Relaxed);
             }
         });

@@ -15,6 +15,8 @@
 //! The simulator's sockets, which no kernel knows, take the messages of a batch one by one as
 //! [`Op::SendMsg`](crate::Op::SendMsg) and [`Op::RecvMsg`](crate::Op::RecvMsg).
 
+#[cfg_attr(not(target_os = "linux"), path = "whole.rs")]
+mod cut;
 mod recv;
 mod send;
 

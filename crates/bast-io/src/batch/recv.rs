@@ -11,7 +11,8 @@ use std::iter::FusedIterator;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::Control;
+use super::{Control, cut};
+use crate::sys::c;
 use crate::{Handle, Outcome, SockAddr};
 
 /// Room for datagrams, and those that came with the last receive. Made once and used again and again.
@@ -21,7 +22,7 @@ pub struct RecvBatch {
     size: usize,
     slots: Vec<Slot>,
     /// The kernel's list, a header for each slot. What it points at is set before each use.
-    headers: Vec<libc::mmsghdr>,
+    headers: Vec<c::mmsghdr>,
     filled: usize,
     datagrams: usize,
 }
@@ -35,7 +36,7 @@ unsafe impl Sync for RecvBatch {}
 /// One message.
 #[derive(Clone)]
 struct Slot {
-    piece: libc::iovec,
+    piece: c::iovec,
     addr: SockAddr,
     control: Control,
     len: usize,
@@ -53,11 +54,11 @@ impl RecvBatch {
     #[must_use]
     pub fn new(messages: usize, size: usize) -> RecvBatch {
         let (messages, size) = (messages.max(1), size.max(1));
-        let piece = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let piece = c::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let addr = SockAddr::zeroed();
         let slot = Slot { piece, addr, control: [0; 3], len: 0, stride: 0, cut: false };
         // SAFETY: null pointers and zero lengths.
-        let header: libc::mmsghdr = unsafe { mem::zeroed() };
+        let header: c::mmsghdr = unsafe { mem::zeroed() };
         RecvBatch {
             data: vec![0; messages.checked_mul(size).expect("memory for the batch")],
             size,
@@ -103,13 +104,7 @@ impl RecvBatch {
         for at in 0..self.slots.len() {
             self.aim(at);
         }
-        let (list, count) = (self.headers.as_mut_ptr(), self.headers.len() as u32);
-        let (fd, flags, forever) =
-            (handle.as_ref().raw(), libc::MSG_DONTWAIT, std::ptr::null_mut());
-        // SAFETY: the list is as long as it says, and each header has just been aimed at memory of this batch.
-        let outcome = crate::sys::retry(|| unsafe {
-            libc::recvmmsg(fd, list, count, flags as _, forever) as isize
-        });
+        let outcome = crate::sys::recv_many(handle.as_ref().raw(), &mut self.headers);
         for at in 0..usize::try_from(outcome.0).unwrap_or(0) {
             self.took(at, self.headers[at].msg_len as usize);
         }
@@ -118,7 +113,7 @@ impl RecvBatch {
 
     /// The header of the next free message, for [`Op::RecvMsg`](crate::Op::RecvMsg); then [`push`](RecvBatch::push)
     /// what that gives. `None`: all are full.
-    pub fn next_header(&mut self) -> Option<*mut libc::msghdr> {
+    pub fn next_header(&mut self) -> Option<*mut c::msghdr> {
         let at = self.filled;
         (at < self.slots.len()).then(|| {
             self.aim(at);
@@ -135,7 +130,7 @@ impl RecvBatch {
     fn aim(&mut self, at: usize) {
         let (slot, header) = (&mut self.slots[at], &mut self.headers[at].msg_hdr);
         let data = &mut self.data[at * self.size..][..self.size];
-        slot.piece = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: self.size };
+        slot.piece = c::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: self.size as _ };
         header.msg_name = (&raw mut slot.addr).cast();
         header.msg_namelen = SockAddr::CAPACITY;
         header.msg_iov = &raw mut slot.piece;
@@ -150,28 +145,11 @@ impl RecvBatch {
         let (slot, header) = (&mut self.slots[at], &self.headers[at].msg_hdr);
         slot.addr.set_len(header.msg_namelen);
         slot.len = len.min(self.size);
-        slot.cut = header.msg_flags & libc::MSG_TRUNC != 0;
-        slot.stride = joined(header);
+        slot.cut = header.msg_flags & c::MSG_TRUNC != 0;
+        slot.stride = cut::joined(header);
         self.filled = at + 1;
         self.datagrams += if slot.stride == 0 { 1 } else { slot.len.div_ceil(slot.stride).max(1) };
     }
-}
-
-/// The length of the datagrams that were joined to one message; 0: it is one.
-fn joined(header: &libc::msghdr) -> usize {
-    // SAFETY: the kernel has filled as much of the control data as the header says, which is aligned; the walk
-    // stays within it.
-    unsafe {
-        let mut control = libc::CMSG_FIRSTHDR(header);
-        while let Some(this) = control.as_ref() {
-            if (this.cmsg_level, this.cmsg_type) == (libc::SOL_UDP, libc::UDP_GRO) {
-                let size = libc::CMSG_DATA(control).cast::<libc::c_int>().read_unaligned();
-                return usize::try_from(size).unwrap_or(0);
-            }
-            control = libc::CMSG_NXTHDR(header, control);
-        }
-    }
-    0
 }
 
 impl fmt::Debug for RecvBatch {

@@ -11,9 +11,9 @@
 
 use std::mem;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
 
-use super::Control;
+use super::{Control, cut};
+use crate::sys::c;
 use crate::{Handle, Outcome, SockAddr};
 
 /// Messages in one call.
@@ -80,11 +80,11 @@ pub struct SendBatch<'a> {
     /// Whether the kernel cuts.
     cuts: bool,
     messages: Vec<Message>,
-    headers: Vec<libc::mmsghdr>,
+    headers: Vec<c::mmsghdr>,
 }
 
 struct Message {
-    piece: libc::iovec,
+    piece: c::iovec,
     addr: SockAddr,
     control: Control,
     datagrams: usize,
@@ -92,24 +92,12 @@ struct Message {
     then: Place,
 }
 
-/// Whether this kernel cuts messages into segments; an older one would send them whole. It is asked once.
-fn kernel_cuts(handle: &Handle) -> bool {
-    static CUTS: OnceLock<bool> = OnceLock::new();
-    *CUTS.get_or_init(|| {
-        let (mut value, mut len): (libc::c_int, _) =
-            (0, size_of::<libc::c_int>() as libc::socklen_t);
-        let (fd, level, name) = (handle.as_ref().raw(), libc::SOL_UDP, libc::UDP_SEGMENT);
-        // SAFETY: both pointers are to locals, and the value is as long as it says.
-        unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) == 0 }
-    })
-}
-
 impl<'a> SendBatch<'a> {
     /// Begins with the first of `transmits`.
     #[must_use]
     pub fn new(transmits: &'a [Transmit<'a>], handle: &Handle) -> SendBatch<'a> {
         let segmented = transmits.iter().any(|transmit| transmit.segment_size.is_some());
-        let cuts = segmented && !handle.is_simulated() && kernel_cuts(handle);
+        let cuts = segmented && !handle.is_simulated() && cut::kernel_cuts(handle);
         SendBatch { transmits, at: (0, 0), cuts, messages: Vec::new(), headers: Vec::new() }
     }
 
@@ -123,15 +111,13 @@ impl<'a> SendBatch<'a> {
     /// one (`EAGAIN`: no room). Then tell [`sent`](SendBatch::sent).
     pub fn send_now(&mut self, handle: &Handle) -> Outcome {
         self.prepare(MESSAGES);
-        let (list, count) = (self.headers.as_mut_ptr(), self.headers.len() as u32);
-        let (fd, flags) = (handle.as_ref().raw(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-        // SAFETY: the list is as long as it says, and each header names memory of this batch or of its transmits.
-        crate::sys::retry(|| unsafe { libc::sendmmsg(fd, list, count, flags as _) as isize })
+        // Each header names memory of this batch or of its transmits.
+        crate::sys::send_many(handle.as_ref().raw(), &mut self.headers)
     }
 
     /// The next message, for [`Op::SendMsg`](crate::Op::SendMsg). Then tell [`sent`](SendBatch::sent) that it was one.
     /// `None`: all have been sent.
-    pub fn next_header(&mut self) -> Option<*const libc::msghdr> {
+    pub fn next_header(&mut self) -> Option<*const c::msghdr> {
         self.prepare(1);
         self.headers.first().map(|header| &raw const header.msg_hdr)
     }
@@ -147,7 +133,7 @@ impl<'a> SendBatch<'a> {
     /// be a message from now on, and it is to be tried again.
     pub fn refused(&mut self, outcome: Outcome) -> bool {
         let cut = self.messages.first().is_some_and(|message| message.datagrams > 1);
-        let why = [libc::EIO, libc::EINVAL, libc::ENOPROTOOPT, libc::EOPNOTSUPP, libc::EMSGSIZE];
+        let why = [c::EIO, c::EINVAL, c::ENOPROTOOPT, c::EOPNOTSUPP, c::EMSGSIZE];
         let again = cut && why.into_iter().any(|errno| outcome.is_errno(errno));
         self.cuts &= !again;
         again
@@ -168,7 +154,7 @@ impl<'a> SendBatch<'a> {
         // Only now, as none of them moves any more.
         for message in &mut self.messages {
             // SAFETY: null pointers and zero lengths.
-            let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
+            let mut header: c::mmsghdr = unsafe { mem::zeroed() };
             message.describe(&mut header.msg_hdr);
             self.headers.push(header);
         }
@@ -187,15 +173,15 @@ impl Message {
         let mut addr = SockAddr::zeroed();
         addr.set_len(0);
         Message {
-            piece: libc::iovec { iov_base: base, iov_len: len },
+            piece: c::iovec { iov_base: base, iov_len: len as _ },
             addr: transmit.destination.map_or(addr, SockAddr::from),
-            control: if datagrams > 1 { cut_to(size as u16) } else { [0; 3] },
+            control: if datagrams > 1 { cut::cut_to(size as u16) } else { [0; 3] },
             datagrams,
             then,
         }
     }
 
-    fn describe(&mut self, header: &mut libc::msghdr) {
+    fn describe(&mut self, header: &mut c::msghdr) {
         header.msg_iov = &raw mut self.piece;
         header.msg_iovlen = 1;
         if !self.addr.is_empty() {
@@ -204,22 +190,7 @@ impl Message {
         }
         if self.datagrams > 1 {
             header.msg_control = self.control.as_mut_ptr().cast();
-            // SAFETY: plain arithmetic.
-            header.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as _;
+            header.msg_controllen = cut::LEN as _;
         }
     }
-}
-
-/// The wish to have a message cut into segments of `size` bytes.
-fn cut_to(size: u16) -> Control {
-    let mut control: Control = [0; 3];
-    let header = control.as_mut_ptr().cast::<libc::cmsghdr>();
-    // SAFETY: the room is aligned for a header and large enough for it and the number.
-    unsafe {
-        (*header).cmsg_level = libc::SOL_UDP;
-        (*header).cmsg_type = libc::UDP_SEGMENT;
-        (*header).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as _;
-        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(size);
-    }
-    control
 }

@@ -3,27 +3,34 @@
 //! A driver belongs to the thread that made it and is used only there; other threads may hold its
 //! [`Waker`] (contract io 4). Reading order: `sim` (no kernel at all), `readiness`, `uring`.
 
+#[cfg(windows)]
+mod iocp;
+#[cfg(unix)]
 mod readiness;
 pub(crate) mod remote;
 mod sim;
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;
+#[cfg(unix)]
 mod uring;
 
 use std::fmt;
 use std::io;
-use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(windows)]
+use self::iocp::Iocp;
+#[cfg(unix)]
 use self::readiness::Readiness;
 use self::remote::Remote;
 use self::sim::Sim;
+#[cfg(unix)]
 use self::uring::Uring;
-use crate::handle::SIM_BASE;
-use crate::{Done, Op, Outcome, Pool, Record, Waker, blocking, sys};
+use crate::handle::{Raw, SIM_BASE};
+use crate::{Done, Op, Outcome, Pool, Record, Waker, sys};
 
 /// Which driver to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +42,8 @@ pub enum DriverKind {
     Uring,
     /// epoll.
     Epoll,
+    /// I/O completion ports: what Windows has, and the only one there.
+    Iocp,
     /// The deterministic in-memory simulator.
     Sim,
 }
@@ -45,7 +54,7 @@ pub struct UnknownDriver(String);
 
 impl fmt::Display for UnknownDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown driver {:?}: use one of auto, uring, epoll, sim", self.0)
+        write!(f, "unknown driver {:?}: use one of auto, uring, epoll, iocp, sim", self.0)
     }
 }
 
@@ -59,6 +68,7 @@ impl FromStr for DriverKind {
             "auto" => Ok(DriverKind::Auto),
             "uring" => Ok(DriverKind::Uring),
             "epoll" => Ok(DriverKind::Epoll),
+            "iocp" => Ok(DriverKind::Iocp),
             "sim" => Ok(DriverKind::Sim),
             _ => Err(UnknownDriver(name.to_owned())),
         }
@@ -105,8 +115,12 @@ pub struct Driver {
 
 enum Inner {
     Sim(Box<Sim>),
+    #[cfg(unix)]
     Readiness(Box<Readiness>),
+    #[cfg(unix)]
     Uring(Box<Uring>),
+    #[cfg(windows)]
+    Iocp(Box<Iocp>),
 }
 
 /// The same method on whichever driver it is.
@@ -114,8 +128,12 @@ macro_rules! each {
     ($self:expr, $driver:ident => $body:expr) => {
         match $self {
             Inner::Sim($driver) => $body,
+            #[cfg(unix)]
             Inner::Readiness($driver) => $body,
+            #[cfg(unix)]
             Inner::Uring($driver) => $body,
+            #[cfg(windows)]
+            Inner::Iocp($driver) => $body,
         }
     };
 }
@@ -129,7 +147,21 @@ impl Driver {
         let mut fallback = None;
         let inner = match config.kind {
             DriverKind::Sim => Inner::Sim(Box::new(Sim::new(config)?)),
+            #[cfg(windows)]
+            kind => {
+                if kind != DriverKind::Auto && kind != DriverKind::Iocp {
+                    fallback = Some(format!("{kind:?} is another system's; iocp is used instead"));
+                }
+                Inner::Iocp(Box::new(Iocp::new(config)?))
+            }
+            #[cfg(unix)]
+            DriverKind::Iocp => {
+                fallback = Some("Iocp is another system's; epoll is used instead".to_owned());
+                Inner::Readiness(Box::new(Readiness::new(config)?))
+            }
+            #[cfg(unix)]
             DriverKind::Epoll => Inner::Readiness(Box::new(Readiness::new(config)?)),
+            #[cfg(unix)]
             DriverKind::Auto | DriverKind::Uring => match Uring::new(config) {
                 Ok(uring) => Inner::Uring(Box::new(uring)),
                 Err(reason) => {
@@ -141,17 +173,21 @@ impl Driver {
         Ok(Driver { inner, fallback })
     }
 
-    /// `"uring"`, `"epoll"` or `"sim"`: what runs, after any fallback.
+    /// `"uring"`, `"epoll"`, `"iocp"` or `"sim"`: what runs, after any fallback.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.inner {
             Inner::Sim(_) => "sim",
+            #[cfg(unix)]
             Inner::Readiness(_) => "epoll",
+            #[cfg(unix)]
             Inner::Uring(_) => "uring",
+            #[cfg(windows)]
+            Inner::Iocp(_) => "iocp",
         }
     }
 
-    /// Why io_uring was wanted and is not used, in a sentence.
+    /// Why what was wanted is not used, in a sentence.
     #[must_use]
     pub fn fallback_reason(&self) -> Option<&str> {
         self.fallback.as_deref()
@@ -208,10 +244,15 @@ impl Driver {
         match &mut self.inner {
             // SAFETY: the caller's promise.
             Inner::Sim(sim) => unsafe { sim.attempt(op) },
+            #[cfg(unix)]
             // SAFETY: the caller's promise.
             Inner::Readiness(readiness) => unsafe { readiness.attempt(op) },
+            #[cfg(unix)]
             // SAFETY: the caller's promise.
-            Inner::Uring(_) => unsafe { blocking::once(op) },
+            Inner::Uring(_) => unsafe { crate::blocking::once(op) },
+            #[cfg(windows)]
+            // SAFETY: the caller's promise.
+            Inner::Iocp(_) => unsafe { crate::blocking::once(op) },
         }
     }
 
@@ -237,7 +278,7 @@ impl fmt::Debug for Driver {
 }
 
 /// Closes a descriptor, the kernel's or the simulator's.
-pub(crate) fn close_raw(fd: RawFd) -> Outcome {
+pub(crate) fn close_raw(fd: Raw) -> Outcome {
     if fd >= SIM_BASE {
         sim::close_raw(fd);
         return Outcome(0);

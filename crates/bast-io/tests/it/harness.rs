@@ -68,6 +68,7 @@ pub fn is_wanted(kind: DriverKind) -> bool {
         DriverKind::Sim => "sim",
         DriverKind::Epoll => "epoll",
         DriverKind::Uring => "uring",
+        DriverKind::Iocp => "iocp",
         DriverKind::Auto => return true,
     };
     match std::env::var("BAST_DRIVER") {

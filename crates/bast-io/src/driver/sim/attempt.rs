@@ -3,6 +3,7 @@
 
 use super::memory;
 use super::world::{Item, Serial, Side, Stop, Try, World};
+use crate::sys::c;
 use crate::{Interest, Op, SockOpt};
 
 /// `Record::stage`: the operation has not begun.
@@ -122,9 +123,9 @@ pub(super) unsafe fn attempt(
     match (tried, op) {
         (Err(Stop::Wait), Op::Recv { flags, .. } | Op::Send { flags, .. })
         | (Err(Stop::Wait), Op::RecvMsg { flags, .. } | Op::SendMsg { flags, .. })
-            if flags & libc::MSG_DONTWAIT != 0 =>
+            if flags & c::MSG_DONTWAIT != 0 =>
         {
-            Err(Stop::Errno(libc::EAGAIN))
+            Err(Stop::Errno(c::EAGAIN))
         }
         _ => tried,
     }
@@ -150,7 +151,7 @@ unsafe fn connect(
 /// # Safety
 /// io 1, as for [`attempt`].
 unsafe fn receive(world: &mut World, op: &Op, serial: Serial, flags: i32) -> Try<i32> {
-    let peek = flags & libc::MSG_PEEK != 0;
+    let peek = flags & c::MSG_PEEK != 0;
     // SAFETY: the caller's promise, for each call in this block.
     unsafe {
         let room = memory::total(op);
@@ -163,9 +164,9 @@ unsafe fn receive(world: &mut World, op: &Op, serial: Serial, flags: i32) -> Try
         let n = memory::scatter(op, &bytes);
         let cut = is_letter && n < bytes.len();
         if let Op::RecvMsg { msg, .. } = *op {
-            memory::finish_recvmsg(msg, from, if cut { libc::MSG_TRUNC } else { 0 });
+            memory::finish_recvmsg(msg, from, if cut { c::MSG_TRUNC } else { 0 });
         }
-        Ok(if cut && flags & libc::MSG_TRUNC != 0 { bytes.len() } else { n } as i32)
+        Ok(if cut && flags & c::MSG_TRUNC != 0 { bytes.len() } else { n } as i32)
     }
 }
 
@@ -245,12 +246,12 @@ unsafe fn at_once(world: &mut World, op: &Op) -> Try<i32> {
                 let serial = world.serial(handle.raw)?;
                 match world.items.get(&serial) {
                     Some(Item::File(_)) => Ok(0),
-                    _ => Err(Stop::Errno(libc::EINVAL)),
+                    _ => Err(Stop::Errno(c::EINVAL)),
                 }
             }
             Op::Statx { dir, path, flags, out, .. } => {
                 let path = memory::path(path);
-                let inode = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+                let inode = if path.is_empty() && flags & c::AT_EMPTY_PATH != 0 {
                     let serial = world.serial(dir)?;
                     match world.items.get(&serial) {
                         Some(Item::File(file)) => Some(file.inode),
@@ -266,7 +267,7 @@ unsafe fn at_once(world: &mut World, op: &Op) -> Try<i32> {
             Op::Splice { from, to, .. } => {
                 world.serial(from.raw)?;
                 world.serial(to.raw)?;
-                Err(Stop::Errno(libc::EINVAL))
+                Err(Stop::Errno(c::EINVAL))
             }
 
             // `Nop` does nothing; a `Call` was made by `submit`, and the others wait their turn.
@@ -287,7 +288,7 @@ fn named(world: &mut World, serial: Serial) -> Try<i32> {
 /// What `getsockopt` says: the socket's own state, what was set, Linux's default, or zero.
 fn option(world: &mut World, serial: Serial, opt: SockOpt) -> Try<Vec<u8>> {
     let number = |n: i32| Ok(n.to_ne_bytes().to_vec());
-    if opt == (SockOpt { level: libc::SOL_SOCKET, name: libc::SO_ERROR }) {
+    if opt == (SockOpt { level: c::SOL_SOCKET, name: c::SO_ERROR }) {
         let errno = world.take_error(serial)?;
         return number(errno);
     }
@@ -296,22 +297,22 @@ fn option(world: &mut World, serial: Serial, opt: SockOpt) -> Try<Vec<u8>> {
         return Ok(bytes.clone());
     }
     match (opt.level, opt.name) {
-        (libc::SOL_SOCKET, libc::SO_TYPE) if socket.is_stream => number(libc::SOCK_STREAM),
-        (libc::SOL_SOCKET, libc::SO_TYPE) => number(libc::SOCK_DGRAM),
-        (libc::SOL_SOCKET, libc::SO_LINGER) => Ok(vec![0; size_of::<libc::linger>()]),
-        (libc::SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO) => {
-            Ok(vec![0; size_of::<libc::timeval>()])
+        (c::SOL_SOCKET, c::SO_TYPE) if socket.is_stream => number(c::SOCK_STREAM),
+        (c::SOL_SOCKET, c::SO_TYPE) => number(c::SOCK_DGRAM),
+        (c::SOL_SOCKET, c::SO_LINGER) => Ok(vec![0; size_of::<c::linger>()]),
+        (c::SOL_SOCKET, c::SO_RCVTIMEO | c::SO_SNDTIMEO) => {
+            Ok(vec![0; size_of::<crate::opt::Time>()])
         }
-        (libc::IPPROTO_IP, libc::IP_TTL) => number(64),
+        (c::IPPROTO_IP, c::IP_TTL) => number(64),
         _ => number(0),
     }
 }
 
 /// `statx` of a file, or of a socket (`None`).
-fn metadata(world: &World, inode: Option<usize>) -> libc::statx {
+fn metadata(world: &World, inode: Option<usize>) -> c::statx {
     // SAFETY: all its fields are integers.
-    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
-    stat.stx_mask = libc::STATX_BASIC_STATS;
+    let mut stat: c::statx = unsafe { std::mem::zeroed() };
+    stat.stx_mask = c::STATX_BASIC_STATS;
     stat.stx_blksize = 4096;
     stat.stx_nlink = 1;
     stat.stx_mode = match inode {
@@ -319,9 +320,9 @@ fn metadata(world: &World, inode: Option<usize>) -> libc::statx {
             stat.stx_ino = inode as u64 + 1;
             stat.stx_size = world.files.len(inode);
             stat.stx_blocks = stat.stx_size.div_ceil(512);
-            (libc::S_IFREG | 0o644) as u16
+            (c::S_IFREG | 0o644) as u16
         }
-        None => (libc::S_IFSOCK | 0o777) as u16,
+        None => (c::S_IFSOCK | 0o777) as u16,
     };
     stat
 }

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use super::clock::Event;
 use super::socket::{Socket, State};
 use super::world::{Serial, Stop, Try, World};
+use crate::sys::c;
 
 /// A message on its way: when it arrives, from whom, what.
 type Letter = (u64, SocketAddr, Vec<u8>);
@@ -51,15 +52,15 @@ impl World {
         bytes: Vec<u8>,
     ) -> Try<usize> {
         let socket = self.socket(serial)?;
-        let Some(to) = to.or(socket.remote) else { return Err(Stop::Errno(libc::EDESTADDRREQ)) };
+        let Some(to) = to.or(socket.remote) else { return Err(Stop::Errno(c::EDESTADDRREQ)) };
         if let State::Mailbox(Mailbox { write_shut: true, .. }) = socket.state {
-            return Err(Stop::Errno(libc::EPIPE));
+            return Err(Stop::Errno(c::EPIPE));
         }
         if bytes.len() > 65_507 {
-            return Err(Stop::Errno(libc::EMSGSIZE));
+            return Err(Stop::Errno(c::EMSGSIZE));
         }
         self.bind_towards(serial, to)?;
-        let from = self.socket(serial)?.local.ok_or(Stop::Errno(libc::EINVAL))?;
+        let from = self.socket(serial)?.local.ok_or(Stop::Errno(c::EINVAL))?;
         let (n, at) = (bytes.len(), self.arrival());
         if let Some(receiver) = self.owner_of(false, to)
             && let Ok(Socket { state: State::Mailbox(mailbox), remote, .. }) = self.socket(receiver)
@@ -81,7 +82,7 @@ impl World {
         peek: bool,
     ) -> Try<(Vec<u8>, Option<SocketAddr>)> {
         let State::Mailbox(mailbox) = &mut self.socket(serial)?.state else {
-            return Err(Stop::Errno(libc::ENOTCONN));
+            return Err(Stop::Errno(c::ENOTCONN));
         };
         if peek && let Some((from, bytes)) = mailbox.arrived.front() {
             return Ok((bytes.clone(), Some(*from)));

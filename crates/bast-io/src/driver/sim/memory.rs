@@ -8,6 +8,7 @@ use std::ffi::CStr;
 use std::net::SocketAddr;
 
 use super::world::{Stop, Try};
+use crate::sys::c;
 use crate::{Op, SockAddr};
 
 /// The pieces of memory that an operation transfers to or from.
@@ -15,9 +16,12 @@ use crate::{Op, SockAddr};
 /// # Safety
 /// io 1: `op` is lent.
 unsafe fn pieces(op: &Op) -> Vec<(*mut u8, usize)> {
-    let vector = |iov: *const libc::iovec, count: usize| {
+    let vector = |iov: *const c::iovec, count: usize| {
         // SAFETY: io 1: `iov` names `count` valid entries.
-        (0..count).map(|i| unsafe { *iov.add(i) }).map(|v| (v.iov_base.cast(), v.iov_len)).collect()
+        (0..count)
+            .map(|i| unsafe { *iov.add(i) })
+            .map(|v| (v.iov_base.cast(), v.iov_len as usize))
+            .collect()
     };
     match *op {
         Op::Recv { buf, len, .. } | Op::Read { buf, len, .. } => vec![(buf, len)],
@@ -85,7 +89,7 @@ pub(super) unsafe fn scatter(op: &Op, mut bytes: &[u8]) -> usize {
 ///
 /// # Safety
 /// io 1: `path` is lent.
-pub(super) unsafe fn path(path: *const libc::c_char) -> Vec<u8> {
+pub(super) unsafe fn path(path: *const c::c_char) -> Vec<u8> {
     // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(path) }.to_bytes().to_vec()
 }
@@ -96,7 +100,7 @@ pub(super) unsafe fn path(path: *const libc::c_char) -> Vec<u8> {
 /// io 1: `addr` is lent.
 pub(super) unsafe fn address(addr: *const SockAddr) -> Try<SocketAddr> {
     // SAFETY: the caller's promise.
-    unsafe { &*addr }.to_std().ok_or(Stop::Errno(libc::EAFNOSUPPORT))
+    unsafe { &*addr }.to_std().ok_or(Stop::Errno(c::EAFNOSUPPORT))
 }
 
 /// Writes an address to where an operation wants it (null: nowhere).
@@ -114,7 +118,7 @@ pub(super) unsafe fn put_address(to: *mut SockAddr, addr: SocketAddr) {
 ///
 /// # Safety
 /// io 1: `msg` is lent.
-pub(super) unsafe fn destination(msg: *const libc::msghdr) -> Try<Option<SocketAddr>> {
+pub(super) unsafe fn destination(msg: *const c::msghdr) -> Try<Option<SocketAddr>> {
     // SAFETY: the caller's promise.
     let msg = unsafe { &*msg };
     let size = msg.msg_namelen as usize;
@@ -123,15 +127,15 @@ pub(super) unsafe fn destination(msg: *const libc::msghdr) -> Try<Option<SocketA
     }
     // SAFETY: io 1: `msg_namelen` bytes at `msg_name` are valid.
     let bytes = unsafe { std::slice::from_raw_parts(msg.msg_name.cast::<u8>(), size) };
-    let addr = SockAddr::from_bytes(bytes).ok_or(Stop::Errno(libc::EINVAL))?;
-    addr.to_std().map(Some).ok_or(Stop::Errno(libc::EAFNOSUPPORT))
+    let addr = SockAddr::from_bytes(bytes).ok_or(Stop::Errno(c::EINVAL))?;
+    addr.to_std().map(Some).ok_or(Stop::Errno(c::EAFNOSUPPORT))
 }
 
 /// Fills in what `recvmsg` returns beside the bytes: source, flags, no control data.
 ///
 /// # Safety
 /// io 1: `msg` is lent.
-pub(super) unsafe fn finish_recvmsg(msg: *mut libc::msghdr, from: Option<SocketAddr>, flags: i32) {
+pub(super) unsafe fn finish_recvmsg(msg: *mut c::msghdr, from: Option<SocketAddr>, flags: i32) {
     // SAFETY: the caller's promise.
     let msg = unsafe { &mut *msg };
     msg.msg_controllen = 0;
@@ -142,6 +146,6 @@ pub(super) unsafe fn finish_recvmsg(msg: *mut libc::msghdr, from: Option<SocketA
         let n = name.len().min(msg.msg_namelen as usize);
         // SAFETY: io 1: `msg_namelen` bytes at `msg_name` are valid to write.
         unsafe { msg.msg_name.cast::<u8>().copy_from_nonoverlapping(name.as_ptr(), n) };
-        msg.msg_namelen = name.len() as libc::socklen_t;
+        msg.msg_namelen = name.len() as c::socklen_t;
     }
 }

@@ -59,6 +59,7 @@ pub(crate) use registry::close_raw;
 use world::{Serial, Side, Stop, Try, World};
 
 use super::{Config, Wait};
+use crate::sys::c;
 use crate::{Done, Op, Outcome, Record, Waker};
 
 /// What a poll costs at the least, in virtual nanoseconds.
@@ -156,7 +157,7 @@ impl Sim {
                 let mut stage = attempt::NEW;
                 // SAFETY: io 1.
                 let result = outcome(unsafe { attempt::attempt(&mut world, &op, 0, &mut stage) })
-                    .unwrap_or(Outcome::from_errno(libc::EIO));
+                    .unwrap_or(Outcome::from_errno(c::EIO));
                 if world.rng.chance(3, 4) {
                     return Some(result);
                 }

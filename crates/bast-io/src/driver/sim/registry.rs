@@ -10,14 +10,13 @@
 //! descriptor has been closed, so a number never means another world than the one that made it.
 //! The registry's lock is never held while a world's lock is taken.
 
-use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::{io, thread};
 
 use super::world::{NUMBER_BITS, World};
 use crate::Waker;
-use crate::handle::SIM_BASE;
+use crate::handle::{Raw, SIM_BASE};
 
 /// A world as others than its driver see it.
 #[derive(Debug)]
@@ -88,7 +87,7 @@ impl Shared {
 
 /// Closes a simulated descriptor, from any thread. Operations that wait on it complete with
 /// `ECANCELED` (contract io 6).
-pub(crate) fn close_raw(fd: RawFd) {
+pub(crate) fn close_raw(fd: Raw) {
     let slot = ((fd - SIM_BASE) >> NUMBER_BITS) as usize;
     let Some(shared) = lock(&WORLDS).get(slot).cloned().flatten() else { return };
     let over = {

@@ -18,6 +18,7 @@ use super::clock::Event;
 use super::datagram::Mailbox;
 use super::stream::{End, Segment};
 use super::world::{Item, Serial, Side, Stop, Try, World};
+use crate::sys::c;
 
 /// A socket.
 #[derive(Debug)]
@@ -53,8 +54,8 @@ impl World {
     pub(super) fn socket(&mut self, serial: Serial) -> Try<&mut Socket> {
         match self.items.get_mut(&serial) {
             Some(Item::Socket(socket)) => Ok(socket),
-            Some(Item::File(_)) => fail(libc::ENOTSOCK),
-            None => fail(libc::EBADF),
+            Some(Item::File(_)) => fail(c::ENOTSOCK),
+            None => fail(c::EBADF),
         }
     }
 
@@ -69,14 +70,14 @@ impl World {
     /// `socket(2)`: internet streams and datagrams.
     pub(super) fn new_socket(&mut self, domain: i32, kind: i32) -> Try<Serial> {
         let is_v6 = match domain {
-            libc::AF_INET => false,
-            libc::AF_INET6 => true,
-            _ => return fail(libc::EAFNOSUPPORT),
+            c::AF_INET => false,
+            c::AF_INET6 => true,
+            _ => return fail(c::EAFNOSUPPORT),
         };
-        let is_stream = match kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) {
-            libc::SOCK_STREAM => true,
-            libc::SOCK_DGRAM => false,
-            _ => return fail(libc::ESOCKTNOSUPPORT),
+        let is_stream = match kind & !(c::SOCK_CLOEXEC | c::SOCK_NONBLOCK) {
+            c::SOCK_STREAM => true,
+            c::SOCK_DGRAM => false,
+            _ => return fail(c::ESOCKTNOSUPPORT),
         };
         let state = if is_stream { State::Fresh } else { State::Mailbox(Mailbox::default()) };
         let options = BTreeMap::new();
@@ -99,10 +100,10 @@ impl World {
     pub(super) fn bind(&mut self, serial: Serial, mut addr: SocketAddr) -> Try<()> {
         let socket = self.socket(serial)?;
         if addr.is_ipv4() == socket.is_v6 {
-            return fail(libc::EAFNOSUPPORT);
+            return fail(c::EAFNOSUPPORT);
         }
         if socket.local.is_some() {
-            return fail(libc::EINVAL);
+            return fail(c::EINVAL);
         }
         let is_stream = socket.is_stream;
         if addr.port() == 0 {
@@ -110,7 +111,7 @@ impl World {
             let free = (0..28_000)
                 .map(|i| 32_768 + (start + i) % 28_000)
                 .find(|port| !self.ports.contains_key(&(is_stream, *port)));
-            let Some(port) = free else { return fail(libc::EADDRINUSE) };
+            let Some(port) = free else { return fail(c::EADDRINUSE) };
             addr.set_port(port);
         } else {
             let claims = self.ports.get(&(is_stream, addr.port())).cloned().unwrap_or_default();
@@ -123,7 +124,7 @@ impl World {
                 })
             });
             if clash {
-                return fail(libc::EADDRINUSE);
+                return fail(c::EADDRINUSE);
             }
         }
         self.socket(serial)?.local = Some(addr);
@@ -161,8 +162,8 @@ impl World {
                 *backlog = limit;
                 Ok(())
             }
-            State::Mailbox(_) => fail(libc::EOPNOTSUPP),
-            State::Connecting(_) | State::Connected(_) => fail(libc::EINVAL),
+            State::Mailbox(_) => fail(c::EOPNOTSUPP),
+            State::Connecting(_) | State::Connected(_) => fail(c::EINVAL),
         }
     }
 
@@ -170,7 +171,7 @@ impl World {
     pub(super) fn connect(&mut self, serial: Serial, mut to: SocketAddr) -> Try<()> {
         let socket = self.socket(serial)?;
         if to.is_ipv4() == socket.is_v6 {
-            return fail(libc::EAFNOSUPPORT);
+            return fail(c::EAFNOSUPPORT);
         }
         if to.ip().is_unspecified() {
             let home: IpAddr = if to.is_ipv4() {
@@ -181,8 +182,8 @@ impl World {
             to.set_ip(home);
         }
         match socket.state {
-            State::Listening { .. } | State::Connected(_) => return fail(libc::EISCONN),
-            State::Connecting(_) => return fail(libc::EALREADY),
+            State::Listening { .. } | State::Connected(_) => return fail(c::EISCONN),
+            State::Connecting(_) => return fail(c::EALREADY),
             State::Fresh | State::Mailbox(_) => {}
         }
         self.bind_towards(serial, to)?;
@@ -216,9 +217,9 @@ impl World {
         let any = if is_v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
         match (&socket.state, peer) {
             (State::Connected(_) | State::Mailbox(_), true) => {
-                socket.remote.ok_or(Stop::Errno(libc::ENOTCONN))
+                socket.remote.ok_or(Stop::Errno(c::ENOTCONN))
             }
-            (_, true) => fail(libc::ENOTCONN),
+            (_, true) => fail(c::ENOTCONN),
             (_, false) => Ok(socket.local.unwrap_or(SocketAddr::new(any, 0))),
         }
     }
@@ -280,8 +281,8 @@ impl World {
                 self.clock.schedule(at, again);
                 return;
             }
-            Some((_, false)) => Some(libc::ETIMEDOUT),
-            None => Some(libc::ECONNREFUSED),
+            Some((_, false)) => Some(c::ETIMEDOUT),
+            None => Some(c::ECONNREFUSED),
         };
         if failure.is_some()
             && let Ok(socket) = self.socket(client)
@@ -295,10 +296,10 @@ impl World {
     /// `accept(2)`: the new descriptor's number and the peer's address.
     pub(super) fn accept(&mut self, serial: Serial) -> Try<(i32, SocketAddr)> {
         let State::Listening { queue, .. } = &mut self.socket(serial)?.state else {
-            return fail(libc::EINVAL);
+            return fail(c::EINVAL);
         };
         let server = queue.pop_front().ok_or(Stop::Wait)?;
-        let remote = self.socket(server)?.remote.ok_or(Stop::Errno(libc::ECONNABORTED))?;
+        let remote = self.socket(server)?.remote.ok_or(Stop::Errno(c::ECONNABORTED))?;
         match self.name(server) {
             Ok(fd) => Ok((fd, remote)),
             Err(stop) => {

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use super::world::Serial;
+use crate::sys::c;
 
 /// What travels.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ impl End {
                 Some((_, Segment::Fin)) => self.eof = true,
                 Some((_, Segment::Reset)) => {
                     // As TCP does: after the peer's end of stream a reset is a broken pipe.
-                    let errno = if self.eof { libc::EPIPE } else { libc::ECONNRESET };
+                    let errno = if self.eof { c::EPIPE } else { c::ECONNRESET };
                     self.error = Some(errno);
                     self.reset = true;
                 }
@@ -120,6 +121,7 @@ impl End {
 #[cfg(test)]
 mod tests {
     use super::{End, Segment};
+    use crate::sys::c;
 
     #[test]
     fn order_survives_a_late_segment() {
@@ -144,6 +146,6 @@ mod tests {
         end.push(2, Segment::Reset);
         end.arrive(2);
         assert_eq!(end.readable(), 1);
-        assert_eq!(end.error, Some(libc::ECONNRESET));
+        assert_eq!(end.error, Some(c::ECONNRESET));
     }
 }

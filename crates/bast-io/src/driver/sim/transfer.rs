@@ -10,6 +10,7 @@ use super::socket::{State, fail};
 use super::stream::Segment;
 use super::world::{Item, Serial, Side, Stop, Try, World};
 use crate::Half;
+use crate::sys::c;
 
 impl World {
     /// `shutdown(2)`.
@@ -20,7 +21,7 @@ impl World {
         match &mut socket.state {
             State::Connected(end) => {
                 if end.reset {
-                    return fail(libc::ENOTCONN);
+                    return fail(c::ENOTCONN);
                 }
                 end.read_shut |= read;
                 let says_fin = write && !end.write_shut;
@@ -34,9 +35,9 @@ impl World {
                 mailbox.read_shut |= read;
                 mailbox.write_shut |= write;
             }
-            State::Fresh | State::Connecting(_) | State::Mailbox(_) => return fail(libc::ENOTCONN),
+            State::Fresh | State::Connecting(_) | State::Mailbox(_) => return fail(c::ENOTCONN),
             // Linux ends the listening; so much of it is not simulated.
-            State::Listening { .. } => return fail(libc::EOPNOTSUPP),
+            State::Listening { .. } => return fail(c::EOPNOTSUPP),
         }
         self.stir(serial, Side::In);
         self.stir(serial, Side::Out);
@@ -69,13 +70,13 @@ impl World {
         let end = match &mut self.socket(serial)?.state {
             State::Connected(end) => end,
             State::Connecting(None) => return Err(Stop::Wait),
-            _ => return fail(libc::ENOTCONN),
+            _ => return fail(c::ENOTCONN),
         };
         if let Some(errno) = end.error.take() {
             return fail(errno);
         }
         if end.write_shut || end.reset {
-            return fail(libc::EPIPE);
+            return fail(c::EPIPE);
         }
         let peer = end.peer;
         match self.end(peer) {
@@ -102,12 +103,12 @@ impl World {
         let end = match &mut self.socket(serial)?.state {
             State::Connected(end) => end,
             State::Connecting(None) => return Err(Stop::Wait),
-            _ => return fail(libc::ENOTCONN),
+            _ => return fail(c::ENOTCONN),
         };
         let n = n.min(end.readable());
         if n > 0 {
             let n = self.rng.portion(n);
-            let Some(end) = self.end(serial) else { return fail(libc::EBADF) };
+            let Some(end) = self.end(serial) else { return fail(c::EBADF) };
             let (bytes, peer) = (end.take(n, peek), end.peer);
             self.stir(peer, Side::Out);
             return Ok(bytes);
@@ -125,7 +126,7 @@ impl World {
     /// Whether an operation on this side would not wait.
     pub(super) fn is_ready(&mut self, serial: Serial, side: Side) -> Try<()> {
         let ready = match self.items.get_mut(&serial) {
-            None => return fail(libc::EBADF),
+            None => return fail(c::EBADF),
             Some(Item::File(_)) => true,
             Some(Item::Socket(socket)) => match (&socket.state, side) {
                 (State::Fresh, _) | (State::Connecting(Some(_)), _) => true,

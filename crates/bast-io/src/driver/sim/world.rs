@@ -13,13 +13,13 @@
 //! changes something that an operation may be waiting for marks it with [`World::stir`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::RawFd;
 
 use super::clock::{Clock, Event};
 use super::files::{Files, OpenFile};
 use super::rng::Rng;
 use super::socket::Socket;
-use crate::handle::SIM_BASE;
+use crate::handle::{Raw, SIM_BASE};
+use crate::sys::c;
 
 /// The identity of a descriptor: never used twice in a world.
 pub(super) type Serial = u64;
@@ -61,10 +61,10 @@ pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) clock: Clock,
     pub(super) files: Files,
-    numbers: BTreeMap<RawFd, Serial>,
+    numbers: BTreeMap<Raw, Serial>,
     /// Numbers that were used and are free; all from `fresh` on are free too.
-    freed: BTreeSet<RawFd>,
-    fresh: RawFd,
+    freed: BTreeSet<Raw>,
+    fresh: Raw,
     pub(super) items: BTreeMap<Serial, Item>,
     last_serial: Serial,
     /// What operations may now get further.
@@ -84,7 +84,7 @@ impl World {
             files: Files::default(),
             numbers: BTreeMap::new(),
             freed: BTreeSet::new(),
-            fresh: SIM_BASE + ((slot as RawFd) << NUMBER_BITS),
+            fresh: SIM_BASE + ((slot as Raw) << NUMBER_BITS),
             items: BTreeMap::new(),
             last_serial: 0,
             stirred: Vec::new(),
@@ -99,8 +99,8 @@ impl World {
     }
 
     /// The serial behind a number; `EBADF` for another world's, or nobody's.
-    pub(super) fn serial(&self, fd: RawFd) -> Try<Serial> {
-        self.numbers.get(&fd).copied().ok_or(Stop::Errno(libc::EBADF))
+    pub(super) fn serial(&self, fd: Raw) -> Try<Serial> {
+        self.numbers.get(&fd).copied().ok_or(Stop::Errno(c::EBADF))
     }
 
     /// Adds an item that has no number (a connection nobody has accepted yet).
@@ -111,23 +111,23 @@ impl World {
     }
 
     /// Gives an item the lowest free number.
-    pub(super) fn name(&mut self, serial: Serial) -> Try<RawFd> {
-        let end = SIM_BASE + ((self.slot as RawFd) << NUMBER_BITS) + (1 << NUMBER_BITS) - 1;
+    pub(super) fn name(&mut self, serial: Serial) -> Try<Raw> {
+        let end = SIM_BASE + ((self.slot as Raw) << NUMBER_BITS) + (1 << NUMBER_BITS) - 1;
         let free = match self.freed.pop_first() {
             Some(fd) => fd,
             None if self.fresh < end => {
                 self.fresh += 1;
                 self.fresh - 1
             }
-            None => return Err(Stop::Errno(libc::EMFILE)),
+            None => return Err(Stop::Errno(c::EMFILE)),
         };
         self.numbers.insert(free, serial);
         Ok(free)
     }
 
     /// Closes a number. What waits on it will be told `ECANCELED`.
-    pub(super) fn close(&mut self, fd: RawFd) -> Try<()> {
-        let serial = self.numbers.remove(&fd).ok_or(Stop::Errno(libc::EBADF))?;
+    pub(super) fn close(&mut self, fd: Raw) -> Try<()> {
+        let serial = self.numbers.remove(&fd).ok_or(Stop::Errno(c::EBADF))?;
         self.freed.insert(fd);
         self.discard(serial);
         Ok(())
@@ -177,7 +177,7 @@ impl World {
         let n = self.rng.portion(n);
         match self.items.get_mut(&serial) {
             Some(Item::File(file)) => self.files.read(file, n, at),
-            _ => Err(Stop::Errno(libc::EBADF)),
+            _ => Err(Stop::Errno(c::EBADF)),
         }
     }
 
@@ -191,7 +191,7 @@ impl World {
         let n = self.rng.portion(bytes.len());
         match self.items.get_mut(&serial) {
             Some(Item::File(file)) => self.files.write(file, &bytes[..n], at),
-            _ => Err(Stop::Errno(libc::EBADF)),
+            _ => Err(Stop::Errno(c::EBADF)),
         }
     }
 }

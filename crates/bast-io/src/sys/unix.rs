@@ -1,4 +1,4 @@
-//! One operation as one system call: the table that every driver, the pool and plain threads share.
+//! Unix: one operation as one system call: the table that every driver, the pool and plain threads share.
 //!
 //! [`call`] does an operation once. With [`Mode::NoWait`] it never waits for a peer: it returns
 //! `EAGAIN` (for `connect` also `EINPROGRESS` / `EALREADY`) instead. Interrupted calls are repeated.
@@ -8,17 +8,41 @@
 //! for the time of the handshake, or for good once it is spliced. Every path of this crate copes with
 //! a stream in either mode.
 
+#[cfg(not(loom))]
+mod eventfd;
+
 use std::time::Duration;
 
+pub use libc as c;
+
+#[cfg(not(loom))]
+pub(crate) use self::eventfd::Bell;
+use super::Mode;
 use crate::op::{Half, Interest};
 use crate::{HandleRef, Kind, Op, Outcome, SockAddr};
 
-/// Whether a call may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Block,
-    NoWait,
-}
+/// Whether a stream is in blocking mode, so that a handshake has to change that for its time.
+pub(crate) const STREAMS_BLOCK: bool = true;
+
+/// The longest time that a close can be told to wait, in seconds.
+pub(crate) const LINGER_MOST: u64 = i32::MAX as u64;
+
+/// The errors that say that the process or the system has run out of something: descriptors, memory.
+/// An `accept` that has failed so fails again at once.
+pub(crate) const SHORTAGES: &[i32] = &[libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+
+/// What an `accept` says of the connection that it would have taken, not of the listener: the next is another.
+pub(crate) const OF_ONE_CONNECTION: &[i32] = &[
+    libc::ECONNABORTED,
+    libc::ENETDOWN,
+    libc::EPROTO,
+    libc::ENOPROTOOPT,
+    libc::EHOSTDOWN,
+    libc::ENONET,
+    libc::EHOSTUNREACH,
+    libc::EOPNOTSUPP,
+    libc::ENETUNREACH,
+];
 
 /// The most that Linux moves in one call.
 const MAX_RW: usize = 0x7fff_f000;
@@ -125,13 +149,6 @@ pub(crate) fn now() -> u64 {
     // SAFETY: the pointer is to a local; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut ts) };
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
-}
-
-/// Whether an outcome says "not yet".
-pub(crate) const fn would_block(outcome: Outcome) -> bool {
-    outcome.is_errno(libc::EAGAIN)
-        || outcome.is_errno(libc::EINPROGRESS)
-        || outcome.is_errno(libc::EALREADY)
 }
 
 /// Does `op` once.
@@ -316,15 +333,18 @@ fn msghdr(iov: *const libc::iovec, count: u32) -> libc::msghdr {
     msg
 }
 
-/// Asks the processor for a cache line that will be used soon. Records lie on stacks that have not
-/// been touched for a while, and the miss would cost more than the rest of handling a completion.
-#[inline]
-pub fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; any address will do.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
+/// Receives what is there, a message for each header, in one call.
+pub(crate) fn recv_many(fd: i32, headers: &mut [libc::mmsghdr]) -> Outcome {
+    let (list, count) = (headers.as_mut_ptr(), headers.len() as u32);
+    let (flags, forever) = (libc::MSG_DONTWAIT, std::ptr::null_mut());
+    // SAFETY: the list is as long as it says, and the caller has aimed each header at memory of its own.
+    retry(|| unsafe { libc::recvmmsg(fd, list, count, flags as _, forever) as isize })
+}
+
+/// Sends the messages for which there is room, in one call.
+pub(crate) fn send_many(fd: i32, headers: &mut [libc::mmsghdr]) -> Outcome {
+    let (list, count) = (headers.as_mut_ptr(), headers.len() as u32);
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the list is as long as it says, and the caller has aimed each header at memory that is lent to it.
+    retry(|| unsafe { libc::sendmmsg(fd, list, count, flags as _) as isize })
 }
