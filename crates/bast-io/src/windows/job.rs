@@ -11,17 +11,15 @@ use std::io;
 use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
 use std::ptr;
 
-use windows_sys::Win32::Foundation::{ERROR_ACCESS_DENIED, HANDLE, NTSTATUS, RtlNtStatusToDosError};
+use windows_sys::Win32::Foundation::{HANDLE, NTSTATUS, RtlNtStatusToDosError};
 use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, GenerateConsoleCtrlEvent};
 use windows_sys::Win32::System::JobObjects::{
     AssignProcessToJobObject, CreateJobObjectW, TerminateJobObject,
 };
-use windows_sys::Win32::System::Threading::TerminateProcess;
-
 pub use windows_sys::Win32::System::Threading::{CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED};
 
-/// The exit code of what is killed here: std's `Child::kill` gives the same.
-const KILLED: u32 = 1;
+/// The exit code of what is killed: std's `Child::kill` gives the same.
+pub const KILLED: u32 = 1;
 
 #[link(name = "ntdll")]
 unsafe extern "system" {
@@ -83,21 +81,6 @@ pub fn resume(process: BorrowedHandle<'_>) -> io::Result<()> {
             RtlNtStatusToDosError(status).cast_signed()
         })),
         _ => Ok(()),
-    }
-}
-
-/// Ends a process. That one has ended already is no error.
-///
-/// # Errors
-/// The kernel's.
-pub fn terminate(process: BorrowedHandle<'_>) -> io::Result<()> {
-    // SAFETY: an open handle.
-    match done(unsafe { TerminateProcess(process.as_raw_handle(), KILLED) }) {
-        Err(error) if error.raw_os_error() == Some(ERROR_ACCESS_DENIED.cast_signed()) => {
-            let ended = crate::sys::is_signalled(process.as_raw_handle() as isize as i32);
-            if ended { Ok(()) } else { Err(error) }
-        }
-        result => result,
     }
 }
 

@@ -21,8 +21,8 @@ use bast_io::Handle;
 /// # Errors
 /// As std's.
 pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
-    let (reader, writer) = std::io::pipe()?;
-    Ok((PipeReader::adopt(reader.into())?, PipeWriter::adopt(writer.into())?))
+    let (reader, writer) = bast_io::pipe::pair()?;
+    Ok((PipeReader { handle: reader }, PipeWriter { handle: writer }))
 }
 
 /// Same as [`std::io::PipeReader`].

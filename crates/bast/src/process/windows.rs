@@ -17,7 +17,8 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use bast_io::Interest;
-use bast_io::job::{self, CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED, Job};
+use bast_io::job::{self, CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED, Job, KILLED};
+use bast_io::{Handle, child};
 use bast_rt::ops;
 
 /// What a command says of the children to come.
@@ -33,13 +34,15 @@ pub(super) struct Tree {
     job: Option<Job>,
     /// Whether it has a process group of its own.
     leads: bool,
+    /// What is polled for its end, if somebody has.
+    end: Option<Handle>,
 }
 
 /// Starts a child. To be called on the pool.
 pub(super) fn start(command: &mut Command, how: How, kill: bool) -> io::Result<(Child, Tree)> {
     let leads = how.flags & CREATE_NEW_PROCESS_GROUP != 0;
     if !leads && !kill {
-        return Ok((command.spawn()?, Tree { job: None, leads }));
+        return Ok((command.spawn()?, Tree { job: None, leads, end: None }));
     }
     let job = Job::new()?;
     command.creation_flags(how.flags | CREATE_SUSPENDED);
@@ -51,7 +54,7 @@ pub(super) fn start(command: &mut Command, how: How, kill: bool) -> io::Result<(
         if how.flags & CREATE_SUSPENDED == 0 { job::resume(child.as_handle()) } else { Ok(()) }
     });
     match begun {
-        Ok(()) => Ok((child, Tree { job: Some(job), leads })),
+        Ok(()) => Ok((child, Tree { job: Some(job), leads, end: None })),
         Err(error) => {
             // It has not run.
             let _ = child.kill();
@@ -63,7 +66,11 @@ pub(super) fn start(command: &mut Command, how: How, kill: bool) -> io::Result<(
 impl Tree {
     /// Waits for the end of the child, or for a time.
     pub(super) fn attend(&mut self, std: &Child, limit: Option<Duration>) -> io::Result<()> {
-        ops::poll_fd(std.as_handle(), Interest::Readable, limit)
+        let end = match &self.end {
+            Some(end) => end,
+            None => self.end.insert(child::watch(std.as_handle())?),
+        };
+        ops::poll(end, Interest::Readable, limit)
     }
 
     /// Asks the child, which has not been waited for, to end, if there is a way.
@@ -79,7 +86,10 @@ impl Tree {
     pub(super) fn kill(&self, std: &Child) -> io::Result<()> {
         match &self.job {
             Some(job) => job.terminate(),
-            None => job::terminate(std.as_handle()),
+            None => match child::terminate(std.as_handle(), KILLED) {
+                Err(_) if child::has_ended(std.as_handle()) => Ok(()),
+                result => result,
+            },
         }
     }
 }

@@ -20,8 +20,7 @@ pub mod unix;
 use std::io;
 
 use bast_io::signal::{SIGINT, Signal};
-
-use crate::os::system;
+use bast_rt::ops;
 
 /// Waits until Ctrl-C is pressed (on Unix: or SIGINT comes in another way).
 ///
@@ -65,6 +64,7 @@ impl CtrlC {
     /// # Cancellation
     /// A suspension point: unwinds when the fiber is cancelled.
     pub fn wait(&self) -> io::Result<()> {
-        system::wait_for_signal(&self.signal)
+        let mut count = [0; size_of::<u64>()];
+        ops::read(self.signal.handle(), &mut count, None).map(drop)
     }
 }

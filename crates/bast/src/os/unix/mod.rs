@@ -24,7 +24,6 @@
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
-use bast_io::signal::Signal;
 use bast_io::{Handle, Interest, Kind};
 use bast_rt::ops;
 
@@ -235,12 +234,6 @@ macro_rules! descriptors {
             }
         }
     )*};
-}
-
-/// Waits for a signal, or returns at once if there was one since the last wait.
-pub(crate) fn wait_for_signal(signal: &Signal) -> io::Result<()> {
-    let mut count = [0; size_of::<u64>()];
-    ops::read(signal.handle(), &mut count, None).map(drop)
 }
 
 /// What other libraries own.

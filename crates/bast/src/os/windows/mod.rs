@@ -25,19 +25,14 @@ use std::os::windows::io::{
     FromRawSocket, IntoRawHandle, IntoRawSocket, OwnedHandle, OwnedSocket, RawHandle, RawSocket,
 };
 
-use bast_io::signal::Signal;
-use bast_io::{Handle, Interest, Kind};
-use bast_rt::ops;
+use bast_io::{Handle, Kind};
 
 use crate::fs::File;
 use crate::net::{TcpListener, TcpStream, UdpSocket};
 
 pub mod fs;
-mod overlapped;
 pub mod process;
 pub(crate) mod stdio;
-
-pub use overlapped::{OVERLAPPED, with_overlapped};
 
 /// Same as [`std::os::windows::io`].
 pub mod io {
@@ -117,11 +112,6 @@ pub(crate) fn with_std_udp<R>(handle: &Handle, f: impl FnOnce(&std::net::UdpSock
 pub(crate) fn duplicate_handle(handle: &Handle) -> io::Result<Handle> {
     let duplicate = borrow_handle(handle).try_clone_to_owned()?;
     Ok(take_handle(duplicate, handle.as_ref().kind()))
-}
-
-/// Waits for a signal, or returns at once if there was one since the last wait.
-pub(crate) fn wait_for_signal(signal: &Signal) -> io::Result<()> {
-    ops::poll(signal.handle(), Interest::Readable, None)
 }
 
 /// Sockets that send and receive: with their timeouts and their mode.

@@ -1,12 +1,13 @@
-//! The handles of the standard streams, in std's hands: it knows that a console is written in UTF-16.
+//! The standard streams. A console takes and gives UTF-16, which std knows how to do; everything else takes bytes, past
+//! std's buffers and locks, as on Unix.
 //!
 //! A call waits in a thread of the pool, and is interrupted there when its fiber is cancelled.
 
-use std::io::{self, IsTerminal as _, Read, Write};
-use std::mem::ManuallyDrop;
-use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle};
+use std::io::{self, Read, Write};
+use std::os::windows::io::{AsHandle, BorrowedHandle};
 
-use bast_rt::run_blocking_interruptible;
+use bast_io::foreign;
+use bast_rt::{ops, run_blocking_interruptible, wait};
 
 use crate::io::IsTerminal;
 
@@ -17,51 +18,65 @@ pub(crate) enum Which {
     Stderr,
 }
 
+fn with_handle<R>(which: Which, f: impl FnOnce(BorrowedHandle<'_>) -> R) -> R {
+    match which {
+        Which::Stdout => f(io::stdout().as_handle()),
+        Which::Stderr => f(io::stderr().as_handle()),
+    }
+}
+
 /// Reads what there is, and waits if that is nothing.
 pub(crate) fn read(buf: &mut [u8]) -> io::Result<usize> {
-    run_blocking_interruptible(|| {
-        let stdin = io::stdin();
-        if stdin.is_terminal() {
-            return stdin.lock().read(buf);
+    let stdin = io::stdin();
+    if !IsTerminal::is_terminal(&stdin) {
+        return ops::read_foreign(stdin.as_handle(), buf);
+    }
+    loop {
+        wait::check();
+        match run_blocking_interruptible(|| stdin.lock().read(buf)) {
+            Err(error) if foreign::is_interruption(&error) => {}
+            result => return result,
         }
-        // Without std's buffer and lock, as on Unix.
-        with_file(stdin.as_handle(), |mut file| file.read(buf))
-    })
+    }
 }
 
 /// Writes what there is room for, and waits if there is none.
 pub(crate) fn write(which: Which, bytes: &[u8]) -> io::Result<usize> {
-    run_blocking_interruptible(|| write_now(which, bytes))
+    with_handle(which, |handle| {
+        if !IsTerminal::is_terminal(&handle) {
+            return ops::write_foreign(handle, bytes);
+        }
+        loop {
+            wait::check();
+            match run_blocking_interruptible(|| to_console(which, bytes)) {
+                Err(error) if foreign::is_interruption(&error) => {}
+                result => return result,
+            }
+        }
+    })
 }
 
 /// Writes all, as far as it can be written, while the process ends.
 pub(crate) fn write_rest(which: Which, mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        match write_now(which, bytes) {
-            Ok(n @ 1..) => bytes = &bytes[n..],
-            _ => return,
+    with_handle(which, |handle| {
+        if !IsTerminal::is_terminal(&handle) {
+            return foreign::write_all(handle, bytes);
         }
-    }
+        while let Ok(n @ 1..) = to_console(which, bytes) {
+            bytes = &bytes[n..];
+        }
+    });
 }
 
-fn write_now(which: Which, bytes: &[u8]) -> io::Result<usize> {
+fn to_console(which: Which, bytes: &[u8]) -> io::Result<usize> {
     match which {
         Which::Stderr => io::stderr().write(bytes),
         Which::Stdout => {
             let mut stdout = io::stdout();
-            if stdout.is_terminal() {
-                let n = stdout.write(bytes)?;
-                return stdout.flush().map(|()| n);
-            }
-            with_file(stdout.as_handle(), |mut file| file.write(bytes))
+            let n = stdout.write(bytes)?;
+            stdout.flush().map(|()| n)
         }
     }
-}
-
-fn with_file<R>(handle: BorrowedHandle<'_>, f: impl FnOnce(&std::fs::File) -> R) -> R {
-    // SAFETY: it is borrowed, and std's file never closes it. (A program without the stream has a null handle, of
-    // which every call says that it is none.)
-    f(&ManuallyDrop::new(unsafe { std::fs::File::from_raw_handle(handle.as_raw_handle()) }))
 }
 
 impl<T: AsHandle> IsTerminal for T {
