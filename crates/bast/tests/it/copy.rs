@@ -1,6 +1,8 @@
 //! Twins: `io::copy` and `fs::copy` between everything that has a descriptor, and what has none.
 
-use std::io::{BufReader, BufWriter, Cursor, ErrorKind, Read, Seek, SeekFrom, Write};
+#[cfg(unix)]
+use std::io::{BufReader, BufWriter};
+use std::io::{Cursor, ErrorKind, Read, Seek, SeekFrom, Write};
 #[cfg(unix)]
 use std::os::{fd::AsFd, unix::fs::PermissionsExt};
 use std::time::Duration;
@@ -177,6 +179,7 @@ twins! {
         assert_eq!(out.into_inner(), b"in memory");
     }
 
+    #[cfg(unix)] // `cat`
     fn a_child_in_the_middle() {
         needs_kernel!();
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -265,6 +268,7 @@ twins! {
         feeder.join().unwrap();
     }
 
+    #[cfg(unix)]
     fn a_file_is_copied_with_its_mode() {
         needs_kernel!();
         let dir = Temp::new();
@@ -279,6 +283,7 @@ twins! {
         assert!(fs::copy(dir.join("a"), &*dir).is_err());
     }
 
+    #[cfg(unix)]
     fn sparse_and_huge() {
         needs_kernel!();
         let dir = Temp::new();

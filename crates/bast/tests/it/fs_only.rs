@@ -1,6 +1,8 @@
 //! Files: what std has no counterpart for.
 
-use std::io::{ErrorKind, Read, Write};
+#[cfg(unix)]
+use std::io::Write;
+use std::io::{ErrorKind, Read};
 #[cfg(unix)]
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};

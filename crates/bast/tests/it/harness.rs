@@ -22,6 +22,18 @@ pub(crate) use std::os::fd::OwnedFd as OwnedPipe;
 #[cfg(windows)]
 pub(crate) use std::os::windows::io::OwnedHandle as OwnedPipe;
 
+/// A socket's second descriptor.
+#[cfg(unix)]
+pub(crate) fn duplicate(socket: &impl std::os::fd::AsFd) -> std::os::fd::OwnedFd {
+    socket.as_fd().try_clone_to_owned().unwrap()
+}
+#[cfg(windows)]
+pub(crate) fn duplicate(
+    socket: &impl std::os::windows::io::AsSocket,
+) -> std::os::windows::io::OwnedSocket {
+    socket.as_socket().try_clone_to_owned().unwrap()
+}
+
 /// Nothing here takes a tenth of this, not even where threads stop for a second at a time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
