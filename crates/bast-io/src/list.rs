@@ -30,6 +30,7 @@ impl List {
         self.head
     }
 
+    #[cfg(any(unix, test))]
     pub(crate) const fn back(&self) -> Option<NonNull<Record>> {
         self.tail
     }
@@ -70,6 +71,7 @@ impl List {
     }
 
     /// Takes the oldest.
+    #[cfg(any(unix, test))]
     pub(crate) fn pop_front(&mut self) -> Option<NonNull<Record>> {
         let record = self.head?;
         // SAFETY: it is the head.

@@ -58,6 +58,7 @@ impl Op {
     ///
     /// # Safety
     /// Contract io 1.
+    #[cfg(unix)]
     pub(crate) unsafe fn moves_position(&self) -> Option<(i32, usize)> {
         match *self {
             Op::Write { handle, len, offset: None, .. } if handle.kind == Kind::File => {
@@ -107,6 +108,7 @@ impl Op {
 
     /// Whether `outcome` shows that a stream has no more to read, or no more room (the argument is in
     /// `driver/readiness/table.rs`).
+    #[cfg(unix)]
     pub(crate) const fn exhausted(&self, outcome: Outcome) -> bool {
         let (handle, len) = match *self {
             Op::Recv { handle, len, flags: 0, .. } | Op::Send { handle, len, flags: 0, .. } => {
@@ -120,6 +122,7 @@ impl Op {
 
     /// Whether it proceeds whenever its descriptor has data or room, so that one such operation's
     /// EAGAIN speaks for all.
+    #[cfg(unix)]
     pub(crate) const fn is_plain(&self) -> bool {
         match *self {
             Op::Recv { flags, .. }

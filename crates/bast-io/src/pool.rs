@@ -303,7 +303,7 @@ impl Shared {
                 };
                 let busy = state.threads - state.idle - state.starting;
                 state.load.begun(busy);
-                let interruptible = matches!(op, Op::Call { interruptible: true, .. });
+                let interruptible = sys::is_interruptible(&op);
                 if interruptible {
                     let thread = interrupt::this_thread();
                     state.running.push(Running { record, thread, interrupted: false });

@@ -34,7 +34,11 @@ pub struct Record {
     /// On the pool: where it goes when it has been executed.
     pub(crate) home: *const Remote,
     /// In the ring: where the file stood before a write at its own position.
+    #[cfg(unix)]
     pub(crate) place: i64,
+    /// What the kernel has of it.
+    #[cfg(windows)]
+    pub(crate) lent: crate::driver::iocp::Lent,
     _pinned: std::marker::PhantomPinned,
 }
 
@@ -51,7 +55,10 @@ impl Record {
             stage: 0,
             queued: false,
             home: std::ptr::null(),
+            #[cfg(unix)]
             place: 0,
+            #[cfg(windows)]
+            lent: crate::driver::iocp::Lent::new(),
             _pinned: std::marker::PhantomPinned,
         }
     }

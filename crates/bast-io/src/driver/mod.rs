@@ -4,7 +4,7 @@
 //! [`Waker`] (contract io 4). Reading order: `sim` (no kernel at all), `readiness`, `uring`.
 
 #[cfg(windows)]
-mod iocp;
+pub(crate) mod iocp;
 #[cfg(unix)]
 mod readiness;
 pub(crate) mod remote;

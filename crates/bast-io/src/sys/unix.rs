@@ -348,3 +348,8 @@ pub(crate) fn send_many(fd: i32, headers: &mut [libc::mmsghdr]) -> Outcome {
     // SAFETY: the list is as long as it says, and the caller has aimed each header at memory that is lent to it.
     retry(|| unsafe { libc::sendmmsg(fd, list, count, flags as _) as isize })
 }
+
+/// Whether cancelling interrupts the call that the pool makes for it.
+pub(crate) const fn is_interruptible(op: &Op) -> bool {
+    matches!(op, Op::Call { interruptible: true, .. })
+}

@@ -25,13 +25,13 @@ use windows_sys::Win32::System::Threading::{INFINITE, WaitForSingleObject};
 
 pub(crate) use self::file::{Transfer, access, overlapped_at, pieces};
 pub(crate) use self::path::decode;
-pub(crate) use self::port::Bell;
+pub(crate) use self::port::{Bell, WAKE};
 pub(crate) use self::socket::{
     received, recv_many, send_many, sent, set_nonblocking, start_winsock, total, wait_fd,
 };
 use super::Mode;
 use crate::op::Interest;
-use crate::{HandleRef, Op, Outcome};
+use crate::{HandleRef, Kind, Op, Outcome};
 
 /// The most that is moved in one call.
 pub(crate) const MAX_RW: usize = 0x7fff_f000;
@@ -217,6 +217,19 @@ fn poll(handle: HandleRef, interest: Interest, mode: Mode) -> Outcome {
         wait_fd(handle.raw, events(interest), None);
     }
     poll_now(handle.raw, interest)
+}
+
+/// Whether cancelling interrupts the call that the pool makes for it: a call of the user's that says so, and one on a
+/// pipe whose handle is synchronous.
+pub(crate) const fn is_interruptible(op: &Op) -> bool {
+    match op {
+        Op::Call { interruptible, .. } => *interruptible,
+        Op::Read { handle, .. }
+        | Op::Write { handle, .. }
+        | Op::ReadV { handle, .. }
+        | Op::WriteV { handle, .. } => matches!(handle.kind, Kind::Pipe),
+        _ => false,
+    }
 }
 
 /// A message's header for a list of pieces.
