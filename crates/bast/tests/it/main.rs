@@ -71,3 +71,6 @@ mod unix_rights;
 mod windows_children;
 #[cfg(windows)]
 mod windows_os;
+#[cfg(windows)]
+#[allow(unsafe_code)]
+mod windows_overlapped;

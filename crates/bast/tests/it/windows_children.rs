@@ -1,7 +1,7 @@
 //! Children on Windows: this test binary, run again for a role.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::windows::io::{AsHandle, OwnedHandle};
+use std::os::windows::io::{AsHandle, HandleOrNull, OwnedHandle};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -70,11 +70,11 @@ const ACCESS: u32 = 0x10_0001;
 #[link(name = "kernel32")]
 unsafe extern "system" {
     #[allow(unsafe_code)]
-    safe fn OpenProcess(access: u32, inherit: i32, id: u32) -> Option<OwnedHandle>;
+    safe fn OpenProcess(access: u32, inherit: i32, id: u32) -> HandleOrNull;
 }
 
 fn open(id: u32) -> Option<OwnedHandle> {
-    OpenProcess(ACCESS, 0, id)
+    OpenProcess(ACCESS, 0, id).try_into().ok()
 }
 
 fn end(process: &OwnedHandle) -> bool {

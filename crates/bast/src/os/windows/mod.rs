@@ -31,8 +31,11 @@ use crate::fs::File;
 use crate::net::{TcpListener, TcpStream, UdpSocket};
 
 pub mod fs;
+mod overlapped;
 pub mod process;
 pub(crate) mod stdio;
+
+pub use overlapped::{OVERLAPPED, with_overlapped, with_overlapped_socket};
 
 /// Same as [`std::os::windows::io`].
 pub mod io {
