@@ -39,6 +39,8 @@ impl Op {
                 Some((handle, interest))
             }
             Op::SendFile { to, .. } => Some((to, Interest::Writable)),
+            #[cfg(windows)]
+            Op::Overlapped { .. } => None,
             Op::Nop
             | Op::Socket { .. }
             | Op::Bind { .. }

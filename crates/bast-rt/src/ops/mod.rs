@@ -22,6 +22,8 @@ mod file;
 mod foreign;
 mod message;
 mod options;
+#[cfg(windows)]
+mod overlapped;
 mod socket;
 
 use std::io;
@@ -55,6 +57,8 @@ pub use options::{
     flag, is_unknown_option, linger, option, set_flag, set_linger, set_option, set_time,
     take_error, time,
 };
+#[cfg(windows)]
+pub use overlapped::overlapped;
 pub use socket::{
     accept, bind, connect, listen, local_addr, peer_addr, poll, poll_fd, recv, recv_vectored, send,
     send_vectored, shutdown, socket,
