@@ -86,7 +86,12 @@ impl Rights {
                     let bytes = len - c::CMSG_LEN(0) as usize;
                     let data = c::CMSG_DATA(header).cast::<RawFd>();
                     for at in 0..bytes / size_of::<RawFd>() {
-                        fds.push(OwnedFd::from_raw_fd(data.add(at).read_unaligned()));
+                        let fd = data.add(at).read_unaligned();
+                        if c::MSG_CMSG_CLOEXEC == 0 {
+                            // No flag of the receive has seen to it.
+                            c::fcntl(fd, c::F_SETFD, c::FD_CLOEXEC);
+                        }
+                        fds.push(OwnedFd::from_raw_fd(fd));
                     }
                 }
                 header = c::CMSG_NXTHDR(&raw const message, header);

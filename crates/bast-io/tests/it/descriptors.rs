@@ -258,6 +258,7 @@ fn no_descriptor_leaks(rig: &mut Rig) {
         assert_eq!(rig.run(Op::Close { fd }).0, 0);
         assert_eq!(rig.recv(&a, 1).expect("the end"), b"");
         // Out of bast and back.
+        #[allow(clippy::useless_conversion)] // It is one on Windows.
         drop(Handle::from_owned(a.into_blocking().expect("a mode").into(), Kind::Stream));
     }
     rig.settle();
