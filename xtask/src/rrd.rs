@@ -2,13 +2,15 @@
 //!
 //! They are the ignored ones of the packages `rrd-*`, so that `cargo test` needs nothing but Rust.
 
+use std::time::Duration;
+
 use crate::cmd::{Cmd, is_installed};
-use crate::ecosystem::install;
+use crate::debian;
 use crate::steps::{Context, passed};
 
 pub(crate) fn run(context: &Context) -> Result<(), String> {
     if !is_installed("rrdtool") {
-        install("rrdtool");
+        debian::install("rrdtool", Duration::from_secs(120));
     }
     if !is_installed("rrdtool") {
         println!("skipped: no rrdtool here (Debian: apt install rrdtool)");

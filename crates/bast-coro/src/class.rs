@@ -65,6 +65,8 @@ pub(crate) struct Class {
     index: usize,
     pub(crate) usable: usize,
     page: usize,
+    /// Bytes of a slot that are not its stack.
+    guard: usize,
     coloured: bool,
     pool: *const u8,
     hot: Vec<Stack>,
@@ -95,13 +97,15 @@ pub(crate) struct ClassConfig {
 impl Class {
     pub(crate) fn new(config: ClassConfig) -> Class {
         let ClassConfig { index, usable, page, coloured, pool, hot_limit, first_slab } = config;
-        let stride = usable + page;
+        let guard = page * os::GUARD_PAGES;
+        let stride = usable + guard;
         let max_slots = (MAX_SLAB_BYTES / stride).clamp(1, MAX_SLOTS);
         let first = first_slab.min(FIRST_SLAB_BYTES / stride).clamp(1, max_slots);
         Class {
             index,
             usable,
             page,
+            guard,
             coloured,
             pool,
             hot: Vec::new(),
@@ -123,7 +127,7 @@ impl Class {
     /// with coloured tops, 65 pages against 64, ns for a resume and suspend: 3.9 against 6.5 with
     /// 100 coroutines, no difference with 10 or 10,000, 38 against 49 with 100,000.
     fn stride(&self) -> usize {
-        self.usable + self.page
+        self.usable + self.guard
     }
 
     /// Stacks that are neither in a list nor fresh.
@@ -176,10 +180,12 @@ impl Class {
     ) -> Result<Stack, (StackErrorKind, io::Error)> {
         if self.cold > 0
             && let Some(slab) = self.slabs.iter().position(|s| !s.cold.is_empty())
-            && let Some(slot) = self.slabs[slab].cold.pop()
+            && let Some(slot) = self.slabs[slab].cold.last()
         {
+            let stack = self.stack_at(slab, *slot as usize)?;
+            self.slabs[slab].cold.pop();
             self.cold -= 1;
-            return Ok(self.stack_at(slab, slot as usize));
+            return Ok(stack);
         }
         while self.open < self.slabs.len()
             && self.slabs[self.open].next == self.slabs[self.open].slots
@@ -195,21 +201,25 @@ impl Class {
             let count = BATCH.min(slab.slots - slab.guarded);
             let first = slab.base.as_ptr().wrapping_add(slab.guarded * stride);
             // SAFETY: fresh slots of our own slab.
-            unsafe { guard.install(first, stride, count, self.page) }
+            unsafe { guard.install(first, stride, count, self.guard) }
                 .map_err(|e| (StackErrorKind::Guard, e))?;
             slab.guarded += count;
         }
-        slab.next += 1;
-        let slot = slab.next - 1;
-        Ok(self.stack_at(self.open, slot))
+        let stack = self.stack_at(self.open, self.slabs[self.open].next)?;
+        self.slabs[self.open].next += 1;
+        Ok(stack)
     }
 
-    fn stack_at(&self, slab: usize, slot: usize) -> Stack {
+    fn stack_at(&self, slab: usize, slot: usize) -> Result<Stack, (StackErrorKind, io::Error)> {
         let at = self.slabs[slab].base.as_ptr().wrapping_add(slot * self.stride());
         let colour = colour_of(slot, self.coloured);
         // SAFETY: a guarded slot of our slab that was fresh or cold and is in no list now. The
         // slab stays mapped while any of its stacks is out (see drop).
-        unsafe { Stack::init(at, self.usable, self.page, colour, self.index, self.pool) }
+        unsafe {
+            let usable = Range { start: at.wrapping_add(self.guard), len: self.usable };
+            let limit = os::prepare(usable).map_err(|e| (StackErrorKind::Memory, e))?;
+            Ok(Stack::init(usable, limit, self.page, colour, self.index, self.pool))
+        }
     }
 
     fn add_slab(&mut self) -> io::Result<()> {
@@ -228,7 +238,7 @@ impl Class {
             base: base.as_ptr().expose_provenance(),
             len: slots * stride,
             stride,
-            page: self.page,
+            guard: self.guard,
             coloured: self.coloured,
         });
         let at = self.order.partition_point(|&i| self.slabs[i].base < base);
@@ -269,7 +279,7 @@ impl Class {
                 {
                     range.len += stride;
                 } else {
-                    let start = slab.base.as_ptr().wrapping_add(slot * stride + self.page);
+                    let start = slab.base.as_ptr().wrapping_add(slot * stride + self.guard);
                     self.ranges.push(Range { start, len: self.usable });
                 }
                 run_end = slot + 1;
@@ -306,10 +316,16 @@ impl Class {
         self.ranges.clear();
         for _ in 0..count.min(self.hot.len()) {
             self.cursor = if self.cursor + 1 < self.hot.len() { self.cursor + 1 } else { 0 };
-            let start = self.hot[self.cursor].slot().wrapping_add(self.page);
-            self.ranges.push(Range { start, len: self.usable - keep });
+            let stack = &self.hot[self.cursor];
+            let deep =
+                Range { start: stack.slot().wrapping_add(self.guard), len: self.usable - keep };
+            // SAFETY: a free stack; what stays includes the header, which is within the top page.
+            match unsafe { os::retract(deep, stack.limit()) } {
+                Some(limit) => stack.set_limit(limit),
+                None => self.ranges.push(deep),
+            }
         }
-        // SAFETY: free stacks; what stays includes the header, which is within the top page.
+        // SAFETY: as above.
         unsafe { os::discard(&self.ranges) };
     }
 }

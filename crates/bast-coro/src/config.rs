@@ -20,6 +20,8 @@ pub enum GuardKind {
     Single,
     /// `mprotect(PROT_NONE)`: two mappings for each stack.
     Mprotect,
+    /// Address space that is reserved and never committed: Windows, whatever was asked for.
+    Reserved,
 }
 
 /// Settings of a [`StackPool`](crate::StackPool).

@@ -11,6 +11,9 @@ pub enum StackErrorKind {
     AddressSpace,
     /// The system refused one more guard page.
     Guard,
+    /// The system refused to commit the first pages of the stack (only on Windows, which counts memory
+    /// when it is committed and not when it is touched).
+    Memory,
     /// The size asked for is not one a stack can have.
     Size,
 }
@@ -75,6 +78,11 @@ impl fmt::Display for StackError {
                 "no address space for another stack of {} KiB, {live} stacks exist: {source} \
                  (is there a limit on address space, `ulimit -v`, or vm.overcommit_memory=2?)",
                 stack_size / 1024
+            ),
+            StackErrorKind::Memory => write!(
+                f,
+                "no memory for the first pages of another stack, {live} stacks exist: {source} (is the \
+                 page file too small?)"
             ),
             StackErrorKind::Guard => {
                 write!(

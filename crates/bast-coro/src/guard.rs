@@ -1,7 +1,7 @@
 //! Guards for many slots at once, by the cheapest means the kernel has.
 //!
 //! ```text
-//!   Vectored ──kernel < 6.14, seccomp──► Single ──kernel < 6.13, locked memory──► Mprotect
+//!   Vectored ──kernel < 6.14, seccomp──► Single ──kernel < 6.13, locked memory, QEMU──► Mprotect
 //! ```
 //!
 //! The kind only ever moves to the right, and stays there for the life of the pool. Measured for
@@ -32,7 +32,7 @@ impl Guard {
         self.kind
     }
 
-    /// Guards the low page of each of `count` slots that start at `first`, all or none.
+    /// Guards the low `len` bytes of each of `count` slots that start at `first`, all or none.
     ///
     /// # Safety
     /// The slots lie in one reservation and hold nothing.
@@ -41,11 +41,11 @@ impl Guard {
         first: *mut u8,
         stride: usize,
         count: usize,
-        page: usize,
+        len: usize,
     ) -> io::Result<()> {
         self.ranges.clear();
         self.ranges
-            .extend((0..count).map(|i| Range { start: first.wrapping_add(i * stride), len: page }));
+            .extend((0..count).map(|i| Range { start: first.wrapping_add(i * stride), len }));
         if self.kind == GuardKind::Vectored {
             // SAFETY: the caller's promise.
             match unsafe { os::guard_many(&self.ranges) } {
@@ -55,9 +55,9 @@ impl Guard {
             }
         }
         if self.kind == GuardKind::Single {
-            // A guard that is there already is no error, so a half-done vector does not matter.
+            // What a half-done vector has guarded may be guarded again.
             // SAFETY: the caller's promise.
-            match self.ranges.iter().try_for_each(|r| unsafe { os::guard_one(*r) }) {
+            match unsafe { os::guard_each(&self.ranges) } {
                 Ok(()) => return Ok(()),
                 Err(e) if out_of_memory(&e) => return Err(e),
                 Err(_) => self.kind = GuardKind::Mprotect,
@@ -80,10 +80,10 @@ impl Guard {
 }
 
 fn out_of_memory(e: &io::Error) -> bool {
-    e.raw_os_error() == Some(libc::ENOMEM)
+    e.kind() == io::ErrorKind::OutOfMemory
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

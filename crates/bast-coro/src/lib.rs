@@ -61,7 +61,8 @@
 //! that sleeps within its top page costs that page and 520 bytes of page tables. The guard is at
 //! the low end of the slot; from Linux 6.13 on it takes no memory mapping, so that a million of
 //! them are no more trouble than one. Before that, and on other systems, a process can have about
-//! half as many stacks as it may have mappings (on Linux `vm.max_map_count`).
+//! half as many stacks as it may have mappings (on Linux `vm.max_map_count`). Windows counts memory when
+//! it is committed: there a stack begins with 16 KiB, and grows as those of threads do.
 //!
 //! # State shared between threads
 //! Only what the fault handler needs: `registry.rs`, which argues its ordering, and the previous
@@ -83,6 +84,7 @@ mod context;
 mod coroutine;
 mod error;
 #[allow(unsafe_code)]
+#[cfg_attr(windows, path = "reserved.rs")]
 mod guard;
 #[allow(unsafe_code)]
 mod os;

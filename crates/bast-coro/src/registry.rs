@@ -5,7 +5,7 @@
 //! tell from the fault's address alone whether a guard of ours was hit.
 //!
 //! ```text
-//!   SEGMENTS   [0] ──► 64 entries     an entry:  version | base | len | stride | page | colour
+//!   SEGMENTS   [0] ──► 64 entries     an entry:  version | base | len | stride | guard | colour
 //!              [1] ──► 128 entries               even: stable        odd: being written
 //!              [2] ──► 256 entries
 //!               …      null until needed
@@ -53,7 +53,7 @@ struct Entry {
     base: AtomicUsize,
     len: AtomicUsize,
     stride: AtomicUsize,
-    page: AtomicUsize,
+    guard: AtomicUsize,
     coloured: AtomicUsize,
 }
 
@@ -62,9 +62,9 @@ struct Entry {
 pub(crate) struct SlabInfo {
     pub(crate) base: usize,
     pub(crate) len: usize,
-    /// Distance of slots: a guard of one page, then the stack.
+    /// Distance of slots: a guard, then the stack.
     pub(crate) stride: usize,
-    pub(crate) page: usize,
+    pub(crate) guard: usize,
     pub(crate) coloured: bool,
 }
 
@@ -141,7 +141,7 @@ impl Entry {
         self.base.store(info.base, Ordering::Relaxed);
         self.len.store(info.len, Ordering::Relaxed);
         self.stride.store(info.stride, Ordering::Relaxed);
-        self.page.store(info.page, Ordering::Relaxed);
+        self.guard.store(info.guard, Ordering::Relaxed);
         self.coloured.store(usize::from(info.coloured), Ordering::Relaxed);
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
@@ -152,7 +152,7 @@ impl Entry {
             base: self.base.load(Ordering::Relaxed),
             len: self.len.load(Ordering::Relaxed),
             stride: self.stride.load(Ordering::Relaxed),
-            page: self.page.load(Ordering::Relaxed),
+            guard: self.guard.load(Ordering::Relaxed),
             coloured: self.coloured.load(Ordering::Relaxed) != 0,
         };
         fence(Ordering::Acquire);
@@ -172,7 +172,7 @@ mod tests {
             base: usize::MAX / 2 + i * 4096,
             len: 4096,
             stride: 2048,
-            page: 1024,
+            guard: 1024,
             coloured: i.is_multiple_of(2),
         };
         let all: Vec<_> = (0..1000).map(|i| register(info(i))).collect();

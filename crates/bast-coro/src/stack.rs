@@ -3,7 +3,7 @@
 //! ```text
 //!   low                                                                       high
 //!   ├─ guard ─┼──────────────── usable ─────────────────┬────────┬─ colour ─┤
-//!     1 page     never touched … frames ◄── grows ──────┤ header │ 0–15 lines
+//!    GUARD_PAGES never touched … frames ◄── grows ──────┤ header │ 0–15 lines
 //!                                                       base
 //! ```
 //!
@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 
+use crate::os::{self, Range};
 use crate::registry::SlabInfo;
 
 /// One cache line.
@@ -41,6 +42,8 @@ pub(crate) struct Header {
     pub(crate) class: Cell<usize>,
     pub(crate) usable: Cell<usize>,
     pub(crate) page: Cell<usize>,
+    /// Where the committed part ends, where that matters (`os::prepare`).
+    limit: Cell<usize>,
     name: Cell<*const u8>,
     name_len: Cell<usize>,
 }
@@ -64,28 +67,29 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// The stack in the slot at `slot`.
+    /// The stack in the slot whose bytes behind the guard are `range`.
     ///
     /// # Safety
-    /// The slot is `page + usable` bytes of a reservation, holds nothing, belongs to nobody else,
-    /// and stays mapped for as long as the stack is in use.
+    /// The range was prepared, holds nothing, belongs to nobody else, and stays mapped for as long as the
+    /// stack is in use.
     pub(crate) unsafe fn init(
-        slot: *mut u8,
-        usable: usize,
+        range: Range,
+        limit: usize,
         page: usize,
         colour: usize,
         class: usize,
         pool: *const u8,
     ) -> Stack {
-        let top = slot.wrapping_add(page + usable);
+        let top = range.start.wrapping_add(range.len);
         let header = top.wrapping_sub((colour + 1) * LINE).cast::<Header>();
         // SAFETY: in the slot, page-aligned top minus whole lines: aligned; the slot is ours.
         unsafe {
             header.write(Header {
                 pool: Cell::new(pool),
                 class: Cell::new(class),
-                usable: Cell::new(usable),
+                usable: Cell::new(range.len),
                 page: Cell::new(page),
+                limit: Cell::new(limit),
                 name: Cell::new(std::ptr::null()),
                 name_len: Cell::new(0),
             });
@@ -114,13 +118,23 @@ impl Stack {
         // Header and colour are less than a page, so the slot's end is the next page boundary.
         let page = header.page.get();
         let to_end = page - (base.addr() & (page - 1));
-        base.wrapping_add(to_end).wrapping_sub(header.usable.get() + page)
+        base.wrapping_add(to_end).wrapping_sub(header.usable.get() + page * os::GUARD_PAGES)
+    }
+
+    /// Where the committed part ends, where that matters (`os::prepare`).
+    #[inline]
+    pub(crate) fn limit(&self) -> usize {
+        self.header().limit.get()
+    }
+
+    pub(crate) fn set_limit(&self, limit: usize) {
+        self.header().limit.set(limit);
     }
 
     /// The bytes between `sp`, an address on this stack, and the guard.
     #[inline]
     pub(crate) fn room_below(&self, sp: *const u8) -> usize {
-        sp.addr().saturating_sub(self.slot().addr() + self.header().page.get())
+        sp.addr().saturating_sub(self.slot().addr() + self.header().page.get() * os::GUARD_PAGES)
     }
 
     /// Bytes between the guard and the end of the slot.
@@ -163,22 +177,23 @@ pub(crate) fn colour_of(index: usize, coloured: bool) -> usize {
     if coloured { index % COLOURS } else { 0 }
 }
 
-/// For the fault handler: if `addr` is in the guard of a slot of `slab`, the label of that slot
-/// and its usable size. Async-signal-safe.
+/// For the fault handler: whether `addr`, an address in `slab`, is in the guard of a slot.
+#[cfg(unix)]
+pub(crate) fn in_guard(slab: SlabInfo, addr: usize) -> bool {
+    (addr - slab.base) % slab.stride < slab.guard
+}
+
+/// For the fault handler: the label of the slot of `slab` that `addr` is in, and its usable size.
+/// Async-signal-safe.
 ///
 /// # Safety
-/// The slab is mapped, and `addr` lies in it.
-pub(crate) unsafe fn guard_hit(slab: SlabInfo, addr: usize) -> Option<(*const u8, usize, usize)> {
-    let offset = addr - slab.base;
-    let index = offset / slab.stride;
-    if offset % slab.stride >= slab.page {
-        return None;
-    }
+/// The slab is mapped, `addr` lies in it, and its slot was handed out at least once.
+pub(crate) unsafe fn label_at(slab: SlabInfo, addr: usize) -> (*const u8, usize, usize) {
+    let index = (addr - slab.base) / slab.stride;
     let end = slab.base + (index + 1) * slab.stride;
     let header = end - (colour_of(index, slab.coloured) + 1) * LINE;
     let header = std::ptr::with_exposed_provenance::<Header>(header);
-    // SAFETY: the top of a slot is mapped and never guarded. If the slot was never used its
-    // header reads as zeroes: no name.
+    // SAFETY: the top of a slot is mapped and never guarded.
     let header = unsafe { &*header };
-    Some((header.name.get(), header.name_len.get(), slab.stride - slab.page))
+    (header.name.get(), header.name_len.get(), slab.stride - slab.guard)
 }

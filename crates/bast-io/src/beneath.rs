@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::sys::{self, retry};
+use crate::sys::{self, c, retry};
 use crate::{Handle, Outcome, fifo};
 
 /// What [`open_beneath`] is to wait for.
@@ -43,7 +43,7 @@ pub fn open_beneath(
     if !fifo::may_wait(flags) {
         return open(dir, path, flags, mode, patience);
     }
-    let opened = match open(dir, path, flags | libc::O_NONBLOCK, mode, patience) {
+    let opened = match open(dir, path, flags | c::O_NONBLOCK, mode, patience) {
         // Somebody has a lease on the file, and gives it up for those who wait.
         Err(error) if patience == Patience::Disk && error.kind() == io::ErrorKind::WouldBlock => {
             return open(dir, path, flags, mode, patience);
@@ -57,22 +57,22 @@ pub fn open_beneath(
 fn open(dir: i32, path: &CStr, flags: i32, mode: u32, patience: Patience) -> io::Result<OwnedFd> {
     /// Renames elsewhere in the tree make the kernel say EAGAIN; it asks to be asked again.
     const TRIES: usize = 64;
-    let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
-    let mut outcome = Outcome::from_errno(libc::EAGAIN);
+    let resolve = c::RESOLVE_BENEATH | c::RESOLVE_NO_MAGICLINKS;
+    let mut outcome = Outcome::from_errno(c::EAGAIN);
     let tries = if patience == Patience::None { 1 } else { TRIES };
     for _ in 0..tries {
         outcome = match patience {
-            Patience::None => openat2(dir, path, flags, mode, resolve | libc::RESOLVE_CACHED),
-            Patience::Disk => openat2(dir, path, flags, mode, resolve),
+            Patience::None => sys::openat2(dir, path, flags, mode, resolve | c::RESOLVE_CACHED),
+            Patience::Disk => sys::openat2(dir, path, flags, mode, resolve),
         };
-        if !outcome.is_errno(libc::EAGAIN) {
+        if !outcome.is_errno(c::EAGAIN) {
             break;
         }
     }
-    let hidden = outcome.is_errno(libc::ENOSYS) || outcome.is_errno(libc::EPERM);
+    let hidden = outcome.is_errno(c::ENOSYS) || outcome.is_errno(c::EPERM);
     match patience {
-        Patience::None if hidden || outcome.is_errno(libc::EINVAL) => {
-            Err(io::Error::from_raw_os_error(libc::EAGAIN)) // The other way tells.
+        Patience::None if hidden || outcome.is_errno(c::EINVAL) => {
+            Err(io::Error::from_raw_os_error(c::EAGAIN)) // The other way tells.
         }
         Patience::Disk if hidden => walk(dir, path, flags, mode),
         // SAFETY: the kernel has just made it for us.
@@ -80,48 +80,34 @@ fn open(dir: i32, path: &CStr, flags: i32, mode: u32, patience: Patience) -> io:
     }
 }
 
-fn openat2(dir: i32, path: &CStr, flags: i32, mode: u32, resolve: u64) -> Outcome {
-    let creates = flags & (libc::O_CREAT | libc::O_TMPFILE) != 0;
-    // SAFETY: integers throughout.
-    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-    how.flags = u64::from((flags | libc::O_CLOEXEC).cast_unsigned());
-    how.mode = if creates { u64::from(mode) } else { 0 };
-    how.resolve = resolve;
-    // SAFETY: path and `how` outlive the call, and the size is that of `how`.
-    retry(|| unsafe {
-        let size = size_of_val(&how);
-        libc::syscall(libc::SYS_openat2, dir, path.as_ptr(), &raw const how, size) as isize
-    })
-}
-
 /// Opens name by name, and follows no link.
 fn walk(dir: i32, path: &CStr, flags: i32, mode: u32) -> io::Result<OwnedFd> {
     let open = |dir: i32, name: &[u8], flags: i32| {
         let name = CString::new(name)?;
-        let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let flags = flags | c::O_NOFOLLOW | c::O_CLOEXEC;
         // SAFETY: the name outlives the call; the descriptor that it gives is new.
         unsafe {
-            retry(|| libc::openat(dir, name.as_ptr(), flags, mode) as isize)
+            retry(|| c::openat(dir, name.as_ptr(), flags, mode) as isize)
                 .into_result()
                 .map(|fd| OwnedFd::from_raw_fd(fd as i32))
         }
     };
     let bytes = path.to_bytes();
     if bytes.first() == Some(&b'/') {
-        return Err(io::Error::from_raw_os_error(libc::EXDEV));
+        return Err(io::Error::from_raw_os_error(c::EXDEV));
     }
     let names = bytes.split(|b| *b == b'/');
     let mut names = names.filter(|name| !name.is_empty() && *name != b".").peekable();
-    let mut at = open(dir, b".", libc::O_PATH | libc::O_DIRECTORY)?;
+    let mut at = open(dir, b".", c::O_PATH | c::O_DIRECTORY)?;
     while let Some(name) = names.next() {
         if name == b".." {
-            return Err(io::Error::from_raw_os_error(libc::EXDEV));
+            return Err(io::Error::from_raw_os_error(c::EXDEV));
         }
         let is_last = names.peek().is_none();
         if is_last && bytes.last() != Some(&b'/') {
             return open(at.as_raw_fd(), name, flags);
         }
-        at = open(at.as_raw_fd(), name, libc::O_PATH | libc::O_DIRECTORY)?;
+        at = open(at.as_raw_fd(), name, c::O_PATH | c::O_DIRECTORY)?;
     }
     open(at.as_raw_fd(), b".", flags)
 }
@@ -148,8 +134,8 @@ mod tests {
         let root = Handle::from_owned(root.into(), Kind::File);
         type Way<'a> = &'a dyn Fn(&CStr) -> io::Result<OwnedFd>;
         let ways: [Way<'_>; 2] =
-            [&|path| open_beneath(&root, path, libc::O_RDONLY, 0, Patience::Disk), &|path| {
-                walk(root.as_raw_fd(), path, libc::O_RDONLY, 0)
+            [&|path| open_beneath(&root, path, c::O_RDONLY, 0, Patience::Disk), &|path| {
+                walk(root.as_raw_fd(), path, c::O_RDONLY, 0)
             }];
         for (i, open) in ways.iter().enumerate() {
             for path in [c"sub/file", c"./sub//file", c"sub", c".", c"sub/"] {
@@ -161,11 +147,11 @@ mod tests {
             let absolute = CString::new(file.to_str().unwrap()).unwrap();
             for path in out.into_iter().chain([absolute.as_c_str()]) {
                 let errno = open(path).expect_err("it leads out").raw_os_error();
-                let refused = [Some(libc::EXDEV), Some(libc::ELOOP), Some(libc::ENOTDIR)];
+                let refused = [Some(c::EXDEV), Some(c::ELOOP), Some(c::ENOTDIR)];
                 assert!(refused.contains(&errno), "way {i}, {path:?}: {errno:?}");
             }
             let missing = open(c"sub/none").expect_err("it does not exist").raw_os_error();
-            assert_eq!(missing, Some(libc::ENOENT));
+            assert_eq!(missing, Some(c::ENOENT));
         }
         assert!(ways[1](c"within").is_err(), "the walk refuses all links");
         fs::remove_dir_all(base).unwrap();
@@ -177,13 +163,13 @@ mod tests {
         fs::create_dir_all(&base).unwrap();
         let path = CString::new(base.join("fifo").to_str().unwrap()).unwrap();
         // SAFETY: a path.
-        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+        assert_eq!(unsafe { c::mkfifo(path.as_ptr(), 0o600) }, 0);
         let (tell, told) = std::sync::mpsc::channel();
         let dir = base.clone();
         std::thread::spawn(move || {
             let root = fs::File::open(dir).unwrap();
             let root = Handle::from_owned(root.into(), Kind::File);
-            for flags in [libc::O_RDONLY, libc::O_WRONLY] {
+            for flags in [c::O_RDONLY, c::O_WRONLY] {
                 for patience in [Patience::None, Patience::Disk] {
                     let result = open_beneath(&root, c"fifo", flags, 0, patience);
                     tell.send(result.map(|fd| mode_of(&fd))).unwrap();
@@ -195,11 +181,11 @@ mod tests {
                 .recv_timeout(std::time::Duration::from_secs(10))
                 .unwrap_or_else(|e| panic!("{i} waits: {e}"));
             match opened {
-                Ok(mode) => assert_eq!((i < 2, mode & libc::O_NONBLOCK), (true, 0)),
+                Ok(mode) => assert_eq!((i < 2, mode & c::O_NONBLOCK), (true, 0)),
                 // Nobody reads; or no directory is to be read, on an old kernel.
                 Err(error) => assert!(
-                    i >= 2 && error.raw_os_error() == Some(libc::ENXIO)
-                        || i % 2 == 0 && error.raw_os_error() == Some(libc::EAGAIN),
+                    i >= 2 && error.raw_os_error() == Some(c::ENXIO)
+                        || i % 2 == 0 && error.raw_os_error() == Some(c::EAGAIN),
                     "{i}: {error}"
                 ),
             }
@@ -209,19 +195,19 @@ mod tests {
 
     fn mode_of(fd: &OwnedFd) -> i32 {
         // SAFETY: no memory is involved.
-        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }
+        unsafe { c::fcntl(fd.as_raw_fd(), c::F_GETFL) }
     }
 
     #[test]
     fn what_was_just_opened_needs_no_disk() {
         let dir = fs::File::open(std::env::temp_dir()).unwrap();
         let dir = Handle::from_owned(dir.into(), Kind::File);
-        let flags = libc::O_RDONLY;
+        let flags = c::O_RDONLY;
         open_beneath(&dir, c".", flags, 0, Patience::Disk).unwrap();
         match open_beneath(&dir, c".", flags, 0, Patience::None) {
             Ok(_) => {}
             // A kernel before 5.12, or a sandbox.
-            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EAGAIN)),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(c::EAGAIN)),
         }
     }
 }

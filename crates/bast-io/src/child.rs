@@ -1,13 +1,15 @@
 //! The end of a child process, as something that can be waited for.
 //!
-//! A pidfd becomes readable when its process ends, and stays so. It is bound to the process and not to the
+//! A pidfd (elsewhere a queue with such an event) becomes readable when its process ends, and stays so. It is bound to the process and not to the
 //! number, and needs no SIGCHLD handler, which a library cannot share with the rest of its program. Where there is none
 //! (an older kernel, a sandbox, no descriptor left) a thread can wait.
 //!
 //! None of these reaps the child: until somebody does, its number is its own, and that of its group.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+
+use crate::sys::{self, c};
 
 /// A descriptor for the child `pid`, which the caller has not waited for yet: so the number still is the
 /// child's.
@@ -15,13 +17,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// # Errors
 /// `ENOSYS` before Linux 5.3; no more descriptors.
 pub fn pidfd(pid: u32) -> io::Result<OwnedFd> {
-    // SAFETY: two integers. The kernel sets close-on-exec.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: new, and nobody else's. It fits: descriptors are ints.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    sys::end_of(pid)
 }
 
 /// Waits, on the calling thread, until the child has ended.
@@ -37,15 +33,15 @@ pub fn wait(pid: u32) -> io::Result<()> {
 /// # Errors
 /// `ECHILD` if it is no child of ours, or has been waited for.
 pub fn has_ended(pid: u32) -> io::Result<bool> {
-    has_ended_with(pid, libc::WNOHANG)
+    has_ended_with(pid, c::WNOHANG)
 }
 
 fn has_ended_with(pid: u32, flags: i32) -> io::Result<bool> {
     // SAFETY: integers, for which zero is a value.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let mut info: c::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: `info` is written during the call.
     let result = unsafe {
-        libc::waitid(libc::P_PID, pid, &raw mut info, libc::WEXITED | libc::WNOWAIT | flags)
+        c::waitid(c::P_PID, pid as c::id_t, &raw mut info, c::WEXITED | c::WNOWAIT | flags)
     };
     match result {
         // SAFETY: a field of what `waitid` has filled in, or left zero.
@@ -55,19 +51,19 @@ fn has_ended_with(pid: u32, flags: i32) -> io::Result<bool> {
 }
 
 /// The signal that asks a process to end.
-pub const SIGTERM: i32 = libc::SIGTERM;
+pub const SIGTERM: i32 = c::SIGTERM;
 
 /// The signal that ends a process.
-pub const SIGKILL: i32 = libc::SIGKILL;
+pub const SIGKILL: i32 = c::SIGKILL;
 
 /// Sends a signal to a child that has not been waited for, or to the group of processes that it leads.
 ///
 /// # Errors
 /// `EINVAL`: no such signal; `EPERM`: not to that process; `ESRCH`: no such group.
 pub fn send_signal(pid: u32, group: bool, signal: i32) -> io::Result<()> {
-    let pid = pid as libc::pid_t;
+    let pid = pid as c::pid_t;
     // SAFETY: integers.
-    match unsafe { libc::kill(if group { -pid } else { pid }, signal) } {
+    match unsafe { c::kill(if group { -pid } else { pid }, signal) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 
-use crate::sys::c;
+use crate::sys::{self, c};
 use crate::{Handle, Kind};
 
 /// Bytes that a pipe is made for.
@@ -54,12 +54,7 @@ impl Conduit {
 
     fn new() -> io::Result<Conduit> {
         let (reader, writer) = io::pipe()?;
-        let fd = writer.as_raw_fd();
-        // SAFETY: takes a number; the descriptor is open. (Refused: it keeps the size it has.)
-        unsafe { c::fcntl(fd, c::F_SETPIPE_SZ, SIZE as c::c_int) };
-        // SAFETY: takes nothing.
-        let size = unsafe { c::fcntl(fd, c::F_GETPIPE_SZ) };
-        let size = usize::try_from(size).unwrap_or(0);
+        let size = sys::enlarge_pipe(writer.as_raw_fd(), SIZE);
         if size < LEAST {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
@@ -92,6 +87,10 @@ mod tests {
 
     #[test]
     fn one_that_was_put_back_is_taken_again() {
+        if cfg!(any(not(target_os = "linux"), bast_kqueue)) {
+            assert!(Conduit::take().is_err(), "nothing is spliced here");
+            return;
+        }
         let one = Conduit::take().expect("a pipe");
         assert!(one.size() >= LEAST);
         one.put_back();

@@ -18,78 +18,53 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
 use crate::op::Interest;
-use crate::{Handle, Outcome, Stat, sys};
+use crate::sys::{self, c};
+use crate::{Handle, Outcome, Stat};
 
 /// Whether an open with these flags may have to wait for a peer. (With both accesses, it is its own.)
 #[must_use]
 pub const fn may_wait(flags: i32) -> bool {
-    flags & (libc::O_NONBLOCK | libc::O_PATH) == 0 && flags & libc::O_ACCMODE != libc::O_RDWR
+    flags & (c::O_NONBLOCK | c::O_PATH) == 0 && flags & c::O_ACCMODE != c::O_RDWR
 }
 
 /// Whether an open failed with this because nobody reads. (Or as there is no such device, or for a socket.)
 #[must_use]
 pub fn is_alone(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENXIO)
+    error.raw_os_error() == Some(c::ENXIO)
 }
 
 impl Stat {
     /// Whether it is a pipe with a name.
     #[must_use]
     pub const fn is_fifo(self) -> bool {
-        self.mode & libc::S_IFMT == libc::S_IFIFO
+        self.mode & c::S_IFMT == c::S_IFIFO
     }
 }
 
 /// Whether `handle`, opened with `flags`, reads from a pipe that nobody has opened to write.
 #[must_use]
 pub fn awaits_writer(handle: &Handle, flags: i32) -> bool {
-    if handle.is_simulated() || flags & libc::O_ACCMODE != libc::O_RDONLY {
+    if handle.is_simulated() || flags & c::O_ACCMODE != c::O_RDONLY {
         return false;
     }
     let fd = handle.as_raw_fd();
-    let mut stat = MaybeUninit::<libc::stat64>::uninit();
-    // SAFETY: room for the answer, which is looked at if there is one.
-    let is_fifo = unsafe {
-        libc::fstat64(fd, stat.as_mut_ptr()) == 0
-            && stat.assume_init().st_mode & libc::S_IFMT == libc::S_IFIFO
-    };
+    let is_fifo = Stat::now(fd, c"", Stat::KNOWN).is_some_and(Stat::is_fifo);
     // One that has come and gone is announced as well.
-    is_fifo && sys::poll_now(fd, Interest::Readable).is_errno(libc::EAGAIN) && !has_writer(fd)
-}
-
-/// Asks by `tee`, which takes nothing out: of an empty pipe it says `EAGAIN` if somebody may yet write, else 0.
-fn has_writer(fd: i32) -> bool {
-    let mut ends = [0; 2];
-    // SAFETY: room for two descriptors, which are ours then.
-    unsafe {
-        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) != 0 {
-            return false;
-        }
-        let seen = Outcome::from_libc(libc::tee(fd, ends[1], 1, libc::SPLICE_F_NONBLOCK));
-        let _ = ends.map(sys::close);
-        seen.0 > 0 || seen.is_errno(libc::EAGAIN)
-    }
+    is_fifo && sys::poll_now(fd, Interest::Readable).is_errno(c::EAGAIN) && !sys::has_writer(fd)
 }
 
 /// [`Op::Open`](crate::Op::Open) on a thread of the pool.
 ///
 /// # Safety
 /// `path` is one.
-pub(crate) unsafe fn open(path: *const libc::c_char, flags: i32, mode: u32) -> Outcome {
+pub(crate) unsafe fn open(path: *const c::c_char, flags: i32, mode: u32) -> Outcome {
     // SAFETY: the caller's promise.
     let path = unsafe { CStr::from_ptr(path) };
-    let mut stat = MaybeUninit::<libc::stat64>::uninit();
-    // SAFETY: room for the answer, which is looked at if there is one.
-    let is_fifo = may_wait(flags)
-        && unsafe {
-            libc::stat64(path.as_ptr(), stat.as_mut_ptr()) == 0
-                && stat.assume_init().st_mode & libc::S_IFMT == libc::S_IFIFO
-        };
-    let more = if is_fifo { libc::O_NONBLOCK } else { 0 };
+    let is_fifo = may_wait(flags) && Stat::now(c::AT_FDCWD, path, 0).is_some_and(Stat::is_fifo);
+    let more = if is_fifo { c::O_NONBLOCK } else { 0 };
     let op = crate::Op::Open { path: path.as_ptr(), flags: flags | more, mode };
     // SAFETY: the path lives.
     let outcome = unsafe { sys::call(&op, sys::Mode::Block) };

@@ -15,7 +15,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::op::Interest;
-use crate::{HandleRef, sys};
+use crate::sys::{self, c};
+use crate::{HandleRef, Stat};
 
 /// What is read and written.
 pub type Borrowed<'a> = BorrowedFd<'a>;
@@ -40,21 +41,17 @@ pub fn pollable(fd: Borrowed<'_>) -> Option<HandleRef> {
 /// Reads what is there, from the descriptor's own position.
 #[must_use]
 pub fn try_read(fd: BorrowedFd<'_>, buf: &mut [u8]) -> Tried {
-    let iov = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+    let iov = c::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
     // SAFETY: the list of one is a local, and names a buffer that is borrowed for the call.
-    tried(fd, || unsafe {
-        libc::preadv64v2(fd.as_raw_fd(), &raw const iov, 1, -1, libc::RWF_NOWAIT)
-    })
+    tried(fd, || unsafe { c::preadv64v2(fd.as_raw_fd(), &raw const iov, 1, -1, c::RWF_NOWAIT) })
 }
 
 /// Writes what there is room for, at the descriptor's own position.
 #[must_use]
 pub fn try_write(fd: BorrowedFd<'_>, buf: &[u8]) -> Tried {
-    let iov = libc::iovec { iov_base: buf.as_ptr().cast_mut().cast(), iov_len: buf.len() };
+    let iov = c::iovec { iov_base: buf.as_ptr().cast_mut().cast(), iov_len: buf.len() };
     // SAFETY: as above; a write only reads the buffer.
-    tried(fd, || unsafe {
-        libc::pwritev64v2(fd.as_raw_fd(), &raw const iov, 1, -1, libc::RWF_NOWAIT)
-    })
+    tried(fd, || unsafe { c::pwritev64v2(fd.as_raw_fd(), &raw const iov, 1, -1, c::RWF_NOWAIT) })
 }
 
 fn tried(fd: BorrowedFd<'_>, mut call: impl FnMut() -> isize) -> Tried {
@@ -64,25 +61,20 @@ fn tried(fd: BorrowedFd<'_>, mut call: impl FnMut() -> isize) -> Tried {
             Err(_) => io::Error::last_os_error(),
         };
         return match error.raw_os_error() {
-            Some(libc::EINTR) => continue,
+            Some(c::EINTR) => continue,
             // A file says so when it needs the disk, and is "ready" all the same.
-            Some(libc::EAGAIN) if is_file(fd) => Tried::MayBlock,
-            Some(libc::EAGAIN) => Tried::NotReady,
+            Some(c::EAGAIN) if is_file(fd) => Tried::MayBlock,
+            Some(c::EAGAIN) => Tried::NotReady,
             // Not known to this kind of file, or to this kernel.
-            Some(libc::EOPNOTSUPP | libc::ENOSYS) => Tried::MayBlock,
+            Some(c::EOPNOTSUPP | c::ENOSYS) => Tried::MayBlock,
             _ => Tried::Done(Err(error)),
         };
     }
 }
 
 fn is_file(fd: BorrowedFd<'_>) -> bool {
-    // SAFETY: zeroes are a valid `stat`, and the call writes to a local.
-    let mode = unsafe {
-        let mut stat: libc::stat64 = std::mem::zeroed();
-        libc::fstat64(fd.as_raw_fd(), &raw mut stat);
-        stat.st_mode
-    };
-    matches!(mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFBLK)
+    let stat = Stat::now(fd.as_raw_fd(), c"", Stat::KNOWN);
+    stat.is_some_and(|stat| matches!(stat.mode & c::S_IFMT, c::S_IFREG | c::S_IFBLK))
 }
 
 /// Reads, and waits as long as it takes.
@@ -92,7 +84,7 @@ fn is_file(fd: BorrowedFd<'_>) -> bool {
 pub fn read(fd: BorrowedFd<'_>, buf: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the buffer is borrowed for the call.
     waiting(fd, Interest::Readable, || unsafe {
-        libc::read(fd.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len())
+        c::read(fd.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len())
     })
 }
 
@@ -103,7 +95,7 @@ pub fn read(fd: BorrowedFd<'_>, buf: &mut [u8]) -> io::Result<usize> {
 pub fn write(fd: BorrowedFd<'_>, buf: &[u8]) -> io::Result<usize> {
     // SAFETY: the buffer is borrowed for the call.
     waiting(fd, Interest::Writable, || unsafe {
-        libc::write(fd.as_raw_fd(), buf.as_ptr().cast(), buf.len())
+        c::write(fd.as_raw_fd(), buf.as_ptr().cast(), buf.len())
     })
 }
 
@@ -141,14 +133,14 @@ pub fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) {
 /// Whether the error says that the descriptor is not open, or not for this.
 #[must_use]
 pub fn is_closed(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EBADF)
+    error.raw_os_error() == Some(c::EBADF)
 }
 
 /// Has `f` called when the process ends in the ordinary way: `main` returns, or somebody calls `exit`.
 pub fn at_exit(f: extern "C" fn()) {
     // SAFETY: a function that lives as long as the program. It fails only for want of memory, and then `f`
     // is not called.
-    let _ = unsafe { libc::atexit(f) };
+    let _ = unsafe { c::atexit(f) };
 }
 
 #[cfg(test)]
@@ -160,7 +152,7 @@ mod tests {
 
     fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {
         // SAFETY: the descriptor is open.
-        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) & libc::O_NONBLOCK != 0 }
+        unsafe { c::fcntl(fd.as_raw_fd(), c::F_GETFL) & c::O_NONBLOCK != 0 }
     }
 
     #[test]

@@ -31,33 +31,31 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use crate::sys::c;
+
 /// The signal. See above for why this one.
-pub(crate) const SIGNAL: i32 = libc::SIGURG;
+pub(crate) const SIGNAL: i32 = c::SIGURG;
 
 /// A thread that can be interrupted while it is known to live.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Thread(libc::pthread_t);
+pub(crate) struct Thread(c::pthread_t);
 
 /// The calling thread.
 pub(crate) fn this_thread() -> Thread {
     // SAFETY: always possible.
-    Thread(unsafe { libc::pthread_self() })
+    Thread(unsafe { c::pthread_self() })
 }
 
 /// Lets the signal in, whatever mask the thread was started with.
 pub(crate) fn admit() {
-    mask(libc::SIG_UNBLOCK);
+    mask(c::SIG_UNBLOCK);
 }
 
 /// Takes the signals that were sent to this thread and have not arrived.
 pub(crate) fn drain() {
-    mask(libc::SIG_BLOCK);
-    let set = set();
-    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a set and a time of ours; a null pointer where nothing is wanted.
-    while unsafe { libc::sigtimedwait(&raw const set, ptr::null_mut(), &raw const now) } == SIGNAL {
-    }
-    mask(libc::SIG_UNBLOCK);
+    mask(c::SIG_BLOCK);
+    crate::sys::drain_signal(&set());
+    mask(c::SIG_UNBLOCK);
 }
 
 /// Makes the system call that the thread is in, if it is in one that waits, fail with `EINTR`.
@@ -68,44 +66,44 @@ pub(crate) unsafe fn interrupt(thread: Thread) {
     if is_ours() {
         // An error would mean that there is no such thread or signal.
         // SAFETY: the caller's promise.
-        unsafe { libc::pthread_kill(thread.0, SIGNAL) };
+        unsafe { c::pthread_kill(thread.0, SIGNAL) };
     }
 }
 
-extern "C" fn on_signal(_: libc::c_int) {}
+extern "C" fn on_signal(_: c::c_int) {}
 
 /// Whether the signal has our handler, which is installed if it has none.
 fn is_ours() -> bool {
-    let ours = on_signal as extern "C" fn(libc::c_int) as usize;
-    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    let ours = on_signal as extern "C" fn(c::c_int) as usize;
+    let mut action = MaybeUninit::<c::sigaction>::uninit();
     // SAFETY: room for the answer.
-    if unsafe { libc::sigaction(SIGNAL, ptr::null(), action.as_mut_ptr()) } != 0 {
+    if unsafe { c::sigaction(SIGNAL, ptr::null(), action.as_mut_ptr()) } != 0 {
         return false;
     }
     // SAFETY: filled just now.
     let mut action = unsafe { action.assume_init() };
     match action.sa_sigaction {
         handler if handler == ours => true,
-        libc::SIG_DFL | libc::SIG_IGN => {
+        c::SIG_DFL | c::SIG_IGN => {
             action.sa_sigaction = ours;
             // ONSTACK for foreign threads with small stacks, should the signal ever get there.
-            action.sa_flags = libc::SA_ONSTACK;
+            action.sa_flags = c::SA_ONSTACK;
             // SAFETY: the handler does nothing, so it is async-signal-safe; the mask is ours to write.
             unsafe {
-                libc::sigemptyset(&raw mut action.sa_mask);
-                libc::sigaction(SIGNAL, &raw const action, ptr::null_mut()) == 0
+                c::sigemptyset(&raw mut action.sa_mask);
+                c::sigaction(SIGNAL, &raw const action, ptr::null_mut()) == 0
             }
         }
         _ => false,
     }
 }
 
-fn set() -> libc::sigset_t {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+fn set() -> c::sigset_t {
+    let mut set = MaybeUninit::<c::sigset_t>::uninit();
     // SAFETY: `sigemptyset` fills it.
     unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), SIGNAL);
+        c::sigemptyset(set.as_mut_ptr());
+        c::sigaddset(set.as_mut_ptr(), SIGNAL);
         set.assume_init()
     }
 }
@@ -113,5 +111,5 @@ fn set() -> libc::sigset_t {
 fn mask(how: i32) {
     let set = set();
     // SAFETY: the calling thread's mask; the set is ours.
-    unsafe { libc::pthread_sigmask(how, &raw const set, ptr::null_mut()) };
+    unsafe { c::pthread_sigmask(how, &raw const set, ptr::null_mut()) };
 }

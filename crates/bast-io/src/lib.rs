@@ -31,6 +31,10 @@ pub mod handle;
 #[cfg_attr(windows, path = "windows/interrupt.rs")]
 mod interrupt;
 #[allow(unsafe_code)]
+#[cfg(windows)]
+#[path = "windows/job.rs"]
+pub mod job;
+#[allow(unsafe_code)]
 mod list;
 #[allow(unsafe_code)]
 pub mod msg;

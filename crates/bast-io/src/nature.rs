@@ -39,6 +39,8 @@ impl Op {
                 Some((handle, interest))
             }
             Op::SendFile { to, .. } => Some((to, Interest::Writable)),
+            #[cfg(windows)]
+            Op::Overlapped { .. } => None,
             Op::Nop
             | Op::Socket { .. }
             | Op::Bind { .. }
@@ -53,25 +55,6 @@ impl Op {
             | Op::Statx { .. }
             | Op::Splice { .. }
             | Op::Call { .. } => None,
-        }
-    }
-
-    /// For a write to a file at its own position: the descriptor, and how much is to be written.
-    ///
-    /// # Safety
-    /// Contract io 1.
-    #[cfg(unix)]
-    pub(crate) unsafe fn moves_position(&self) -> Option<(i32, usize)> {
-        match *self {
-            Op::Write { handle, len, offset: None, .. } if handle.kind == Kind::File => {
-                Some((handle.raw, len))
-            }
-            Op::WriteV { handle, iov, count, offset: None } if handle.kind == Kind::File => {
-                // SAFETY: io 1: the list is there, and as long.
-                let pieces = unsafe { std::slice::from_raw_parts(iov, count as usize) };
-                Some((handle.raw, pieces.iter().map(|piece| piece.iov_len as usize).sum()))
-            }
-            _ => None,
         }
     }
 

@@ -118,6 +118,16 @@ pub enum Op {
     /// alarm costs no more than time: so the driver need not ask the kernel about what it knows.
     Again { handle: HandleRef, interest: Interest },
 
+    /// Calls `start(data, overlapped)`, which starts an overlapped call on `handle` and returns 0 or the code of its
+    /// error, [`PENDING`](crate::sys::c::PENDING) among them. Completes with the bytes moved when that call has ended.
+    /// `hEvent` in the `OVERLAPPED` stays as it is.
+    #[cfg(windows)]
+    Overlapped {
+        handle: HandleRef,
+        start: unsafe extern "C" fn(*mut (), *mut c::c_void) -> i32,
+        data: *mut (),
+    },
+
     // ---- what no kernel does asynchronously ----
     /// Runs `call(data)` on the blocking pool. Completes with what it returns (`-errno` for an
     /// error). Not cancellable once it runs. If it is `interruptible`, cancelling makes the system call
@@ -162,6 +172,8 @@ impl Op {
             | Op::Again { interest: Interest::Readable, .. } => "wait until readable",
             Op::Poll { interest: Interest::Writable, .. }
             | Op::Again { interest: Interest::Writable, .. } => "wait until writable",
+            #[cfg(windows)]
+            Op::Overlapped { .. } => "an overlapped call",
             Op::Call { .. } => "a blocking call",
         }
     }
@@ -191,6 +203,8 @@ impl Op {
             | Op::Again { handle, .. }
             | Op::Splice { from: handle, .. }
             | Op::SendFile { to: handle, .. } => Some(handle.raw()),
+            #[cfg(windows)]
+            Op::Overlapped { handle, .. } => Some(handle.raw()),
             Op::Close { fd } => Some(*fd),
             Op::Nop | Op::Socket { .. } | Op::Open { .. } | Op::Statx { .. } | Op::Call { .. } => {
                 None

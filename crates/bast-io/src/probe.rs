@@ -23,15 +23,17 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
 
+use crate::sys::{self, c};
+
 /// Called on an interrupted thread with the address that it was at (0: unknown). True if there was
 /// something to do: then nobody else hears of the signal.
 pub type Hook = fn(usize) -> bool;
 
-const SIGNAL: i32 = libc::SIGVTALRM;
+const SIGNAL: i32 = c::SIGVTALRM;
 
 struct Installed {
     hook: Hook,
-    before: libc::sigaction,
+    before: c::sigaction,
 }
 
 // SAFETY: plain data: a number that names a function, and flags.
@@ -44,8 +46,7 @@ static INSTALLED: OnceLock<Installed> = OnceLock::new();
 /// The kernel's id of the calling thread, for [`interrupt`].
 #[must_use]
 pub fn this_thread() -> i32 {
-    // SAFETY: no memory is involved.
-    unsafe { libc::gettid() }
+    sys::this_thread()
 }
 
 /// Makes `hook` what [`interrupt`] runs; the first call counts.
@@ -55,21 +56,21 @@ pub fn this_thread() -> i32 {
 pub fn install(hook: Hook) -> io::Result<()> {
     static DONE: OnceLock<Result<(), i32>> = OnceLock::new();
     let done = DONE.get_or_init(|| {
-        let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+        let mut before = MaybeUninit::<c::sigaction>::zeroed();
         // SAFETY: asks only; the pointer is good for the call, and zeroes are a valid action.
         let before = unsafe {
-            libc::sigaction(SIGNAL, ptr::null(), before.as_mut_ptr());
+            c::sigaction(SIGNAL, ptr::null(), before.as_mut_ptr());
             before.assume_init()
         };
         let _ = INSTALLED.set(Installed { hook, before });
         // SAFETY: integers and null pointers.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let mut action: c::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_signal as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        action.sa_flags = c::SA_SIGINFO | c::SA_RESTART | c::SA_ONSTACK;
         // SAFETY: the mask is ours to write; the handler has the signature that SA_SIGINFO asks for.
         let failed = unsafe {
-            libc::sigemptyset(&raw mut action.sa_mask);
-            libc::sigaction(SIGNAL, &raw const action, ptr::null_mut()) != 0
+            c::sigemptyset(&raw mut action.sa_mask);
+            c::sigaction(SIGNAL, &raw const action, ptr::null_mut()) != 0
         };
         if failed { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { Ok(()) }
     });
@@ -79,17 +80,13 @@ pub fn install(hook: Hook) -> io::Result<()> {
 /// Interrupts a thread of this process; false if there is none of this id.
 #[must_use]
 pub fn interrupt(thread: i32) -> bool {
-    // SAFETY: no memory is involved; the handler only asks the hook, and else does what was done before.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) == 0 }
+    // The handler only asks the hook, and else does what was done before.
+    sys::signal_thread(thread, SIGNAL)
 }
 
-unsafe extern "C" fn on_signal(
-    signal: libc::c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut libc::c_void,
-) {
+unsafe extern "C" fn on_signal(signal: c::c_int, info: *mut c::siginfo_t, context: *mut c::c_void) {
     // SAFETY: always valid for the calling thread, and async-signal-safe.
-    let errno = unsafe { libc::__errno_location() };
+    let errno = unsafe { c::__errno_location() };
     // SAFETY: as above. The interrupted code must find what it left.
     let kept = unsafe { *errno };
     // SAFETY: the kernel passes a valid context.
@@ -107,23 +104,22 @@ unsafe extern "C" fn on_signal(
 /// # Safety
 /// The action was installed for this signal, and the arguments are the kernel's.
 unsafe fn chain(
-    before: &libc::sigaction,
-    signal: libc::c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut libc::c_void,
+    before: &c::sigaction,
+    signal: c::c_int,
+    info: *mut c::siginfo_t,
+    context: *mut c::c_void,
 ) {
-    if before.sa_sigaction == libc::SIG_DFL || before.sa_sigaction == libc::SIG_IGN {
+    if before.sa_sigaction == c::SIG_DFL || before.sa_sigaction == c::SIG_IGN {
         return;
     }
     // SAFETY: an action other than the two constants is a function, and SA_SIGINFO says of which
     // signature.
     unsafe {
-        if before.sa_flags & libc::SA_SIGINFO != 0 {
-            type Action =
-                unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+        if before.sa_flags & c::SA_SIGINFO != 0 {
+            type Action = unsafe extern "C" fn(c::c_int, *mut c::siginfo_t, *mut c::c_void);
             std::mem::transmute::<usize, Action>(before.sa_sigaction)(signal, info, context);
         } else {
-            type Action = unsafe extern "C" fn(libc::c_int);
+            type Action = unsafe extern "C" fn(c::c_int);
             std::mem::transmute::<usize, Action>(before.sa_sigaction)(signal);
         }
     }
@@ -133,10 +129,10 @@ unsafe fn chain(
 ///
 /// # Safety
 /// `context` is what a handler was given.
-unsafe fn pc_of(context: *const libc::ucontext_t) -> usize {
+unsafe fn pc_of(context: *const c::ucontext_t) -> usize {
     // SAFETY: the caller's promise.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    return unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize };
+    return unsafe { (*context).uc_mcontext.gregs[c::REG_RIP as usize] as usize };
     // SAFETY: the caller's promise.
     #[cfg(all(target_os = "linux", target_arch = "aarch64"))]
     return unsafe { (*context).uc_mcontext.pc as usize };

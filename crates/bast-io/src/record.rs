@@ -35,6 +35,7 @@ pub struct Record {
     pub(crate) home: *const Remote,
     /// In the ring: where the file stood before a write at its own position.
     #[cfg(unix)]
+    #[cfg_attr(any(not(target_os = "linux"), bast_kqueue), allow(dead_code))]
     pub(crate) place: i64,
     /// What the kernel has of it.
     #[cfg(windows)]

@@ -9,6 +9,8 @@ use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
+use crate::sys::c;
+
 /// The most descriptors that the kernel takes in one message.
 pub const MOST: usize = 253;
 
@@ -22,7 +24,7 @@ pub struct Rights {
 /// How many bytes `count` descriptors take, header and padding included.
 fn space(count: usize) -> usize {
     // SAFETY: plain arithmetic.
-    unsafe { libc::CMSG_SPACE((count * size_of::<RawFd>()) as u32) as usize }
+    unsafe { c::CMSG_SPACE((count * size_of::<RawFd>()) as u32) as usize }
 }
 
 impl Rights {
@@ -30,7 +32,7 @@ impl Rights {
         let count = count.min(MOST);
         // Without the padding at the end, in which the kernel would put one more.
         // SAFETY: plain arithmetic.
-        let len = unsafe { libc::CMSG_LEN((count * size_of::<RawFd>()) as u32) as usize };
+        let len = unsafe { c::CMSG_LEN((count * size_of::<RawFd>()) as u32) as usize };
         Rights { room: vec![0; space(count).div_ceil(size_of::<usize>())], len }
     }
 
@@ -40,13 +42,13 @@ impl Rights {
         let fds = &fds[..fds.len().min(MOST)];
         let mut rights = Rights::new(fds.len());
         let bytes = fds.len() * size_of::<RawFd>();
-        let header = rights.room.as_mut_ptr().cast::<libc::cmsghdr>();
+        let header = rights.room.as_mut_ptr().cast::<c::cmsghdr>();
         // SAFETY: the room is aligned for a header and large enough for it and the descriptors.
         unsafe {
-            (*header).cmsg_level = libc::SOL_SOCKET;
-            (*header).cmsg_type = libc::SCM_RIGHTS;
-            (*header).cmsg_len = libc::CMSG_LEN(bytes as u32) as _;
-            let data = libc::CMSG_DATA(header).cast::<RawFd>();
+            (*header).cmsg_level = c::SOL_SOCKET;
+            (*header).cmsg_type = c::SCM_RIGHTS;
+            (*header).cmsg_len = c::CMSG_LEN(bytes as u32) as _;
+            let data = c::CMSG_DATA(header).cast::<RawFd>();
             for (at, fd) in fds.iter().enumerate() {
                 data.add(at).write_unaligned(fd.as_raw_fd());
             }
@@ -60,7 +62,7 @@ impl Rights {
         Rights::new(most)
     }
 
-    pub(crate) fn room(&mut self) -> (*mut libc::c_void, usize) {
+    pub(crate) fn room(&mut self) -> (*mut c::c_void, usize) {
         if self.len == 0 { (ptr::null_mut(), 0) } else { (self.room.as_mut_ptr().cast(), self.len) }
     }
 
@@ -74,19 +76,25 @@ impl Rights {
         // SAFETY: an empty header is a valid one; the walk below stays within the control data that it
         // is given, whose contents are the kernel's.
         unsafe {
-            let mut message: libc::msghdr = std::mem::zeroed();
+            let mut message: c::msghdr = std::mem::zeroed();
             message.msg_control = self.room.as_mut_ptr().cast();
             message.msg_controllen = len.min(self.len) as _;
-            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+            let mut header = c::CMSG_FIRSTHDR(&raw const message);
             while let Some(this) = header.as_ref() {
-                if (this.cmsg_level, this.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-                    let bytes = this.cmsg_len - libc::CMSG_LEN(0) as usize;
-                    let data = libc::CMSG_DATA(header).cast::<RawFd>();
+                if (this.cmsg_level, this.cmsg_type) == (c::SOL_SOCKET, c::SCM_RIGHTS) {
+                    let len: usize = this.cmsg_len as _;
+                    let bytes = len - c::CMSG_LEN(0) as usize;
+                    let data = c::CMSG_DATA(header).cast::<RawFd>();
                     for at in 0..bytes / size_of::<RawFd>() {
-                        fds.push(OwnedFd::from_raw_fd(data.add(at).read_unaligned()));
+                        let fd = data.add(at).read_unaligned();
+                        if c::MSG_CMSG_CLOEXEC == 0 {
+                            // No flag of the receive has seen to it.
+                            c::fcntl(fd, c::F_SETFD, c::FD_CLOEXEC);
+                        }
+                        fds.push(OwnedFd::from_raw_fd(fd));
                     }
                 }
-                header = libc::CMSG_NXTHDR(&raw const message, header);
+                header = c::CMSG_NXTHDR(&raw const message, header);
             }
         }
         fds
@@ -116,13 +124,11 @@ mod tests {
         let bytes = [IoSlice::new(b"x")];
         let message = Message::of(&bytes).with(&mut sent);
         // SAFETY: the header and all that it names live in this frame.
-        assert_eq!(unsafe { libc::sendmsg(to.as_raw_fd(), message.as_ptr(), 0) }, 1);
+        assert_eq!(unsafe { c::sendmsg(to.as_raw_fd(), message.as_ptr(), 0) }, 1);
         let mut bytes = [IoSliceMut::new(&mut byte)];
         let mut message = Message::into_bufs(&mut bytes).with(&mut room);
         // SAFETY: as above.
-        let n = unsafe {
-            libc::recvmsg(from.as_raw_fd(), message.as_mut_ptr(), libc::MSG_CMSG_CLOEXEC)
-        };
+        let n = unsafe { c::recvmsg(from.as_raw_fd(), message.as_mut_ptr(), c::MSG_CMSG_CLOEXEC) };
         assert_eq!(n, 1);
         let took = message.took();
         // SAFETY: the kernel has filled as much.

@@ -1,4 +1,5 @@
-//! Signals as something to read: each listener has an eventfd, which the handler writes to.
+//! Signals as something to read: each listener has an eventfd (a pipe where there is none), which the handler
+//! writes to.
 //!
 //! ```text
 //!   signal ──▶ handler: takes a ticket
@@ -28,35 +29,37 @@
 //! is true again. The list of slots grows under a mutex that the handler does not take.
 
 use std::io;
+use std::os::fd::{IntoRawFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::sys::{self, c};
 use crate::{Handle, Kind, interrupt};
 
 /// Ctrl-C on a terminal.
-pub const SIGINT: i32 = libc::SIGINT;
+pub const SIGINT: i32 = c::SIGINT;
 /// The polite request to end.
-pub const SIGTERM: i32 = libc::SIGTERM;
+pub const SIGTERM: i32 = c::SIGTERM;
 /// Ctrl-\ on a terminal.
-pub const SIGQUIT: i32 = libc::SIGQUIT;
+pub const SIGQUIT: i32 = c::SIGQUIT;
 /// The terminal is gone; often: read the configuration again.
-pub const SIGHUP: i32 = libc::SIGHUP;
+pub const SIGHUP: i32 = c::SIGHUP;
 
 /// A timer of `setitimer` or `alarm`.
-pub const SIGALRM: i32 = libc::SIGALRM;
+pub const SIGALRM: i32 = c::SIGALRM;
 /// A child has ended or stopped.
-pub const SIGCHLD: i32 = libc::SIGCHLD;
+pub const SIGCHLD: i32 = c::SIGCHLD;
 /// Something can be done with a descriptor (`O_ASYNC`).
-pub const SIGIO: i32 = libc::SIGIO;
+pub const SIGIO: i32 = c::SIGIO;
 /// Written to what nobody reads.
-pub const SIGPIPE: i32 = libc::SIGPIPE;
+pub const SIGPIPE: i32 = c::SIGPIPE;
 /// For the program's own use.
-pub const SIGUSR1: i32 = libc::SIGUSR1;
+pub const SIGUSR1: i32 = c::SIGUSR1;
 /// For the program's own use.
-pub const SIGUSR2: i32 = libc::SIGUSR2;
+pub const SIGUSR2: i32 = c::SIGUSR2;
 /// The terminal's size has changed.
-pub const SIGWINCH: i32 = libc::SIGWINCH;
+pub const SIGWINCH: i32 = c::SIGWINCH;
 
 /// How many listeners there can be at a time.
 const LIMIT: usize = 256;
@@ -68,8 +71,10 @@ struct Slot {
     since: AtomicU64,
     /// The handlers that are at this slot just now.
     visitors: AtomicU32,
-    /// An eventfd; one handle for good, so that drivers know it again.
+    /// What is read; one handle for good, so that drivers know it again.
     handle: Handle,
+    /// What is written to: the same eventfd, or the other end of a pipe.
+    writer: RawFd,
 }
 
 /// Filled from the front, never emptied.
@@ -88,9 +93,9 @@ fn slots() -> impl Iterator<Item = &'static Slot> {
     })
 }
 
-extern "C" fn on_signal(signum: libc::c_int) {
+extern "C" fn on_signal(signum: c::c_int) {
     // SAFETY: always valid for the calling thread, and async-signal-safe.
-    let errno = unsafe { libc::__errno_location() };
+    let errno = unsafe { c::__errno_location() };
     // SAFETY: as above. The interrupted code must find what it left.
     let before = unsafe { *errno };
     let ticket = TICKET.fetch_add(1, Ordering::SeqCst);
@@ -100,7 +105,7 @@ extern "C" fn on_signal(signum: libc::c_int) {
             let one = 1u64;
             // It can only fail because the counter is full: then there is something to read already.
             // SAFETY: eight bytes of a local; the descriptor is never closed.
-            unsafe { libc::write(slot.handle.as_ref().raw(), (&raw const one).cast(), 8) };
+            unsafe { c::write(slot.writer, (&raw const one).cast(), 8) };
         }
         slot.visitors.fetch_sub(1, Ordering::SeqCst);
     }
@@ -111,7 +116,7 @@ extern "C" fn on_signal(signum: libc::c_int) {
 /// A listener for one signal, from [`Signal::new`] until it is dropped.
 ///
 /// To wait is to read the eight bytes of [`handle`](Signal::handle): a `u64` that says how often the
-/// signal has come since the last read.
+/// signal has come since the last read. (Where that is a pipe: once, and the next read gives the next.)
 #[derive(Debug)]
 pub struct Signal {
     slot: &'static Slot,
@@ -120,6 +125,18 @@ pub struct Signal {
 impl std::fmt::Debug for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Slot").field("signum", &self.signum).field("handle", &self.handle).finish()
+    }
+}
+
+impl Slot {
+    /// Takes all signals that have not been read.
+    fn empty(&self) {
+        let mut counts = [0u64; 64];
+        // SAFETY: as many bytes of a local; the descriptor is non-blocking.
+        while unsafe {
+            let n = size_of_val(&counts);
+            c::read(self.handle.as_ref().raw(), counts.as_mut_ptr().cast(), n) == n as isize
+        } {}
     }
 }
 
@@ -133,8 +150,8 @@ impl Signal {
     /// the handler would only repeat it. Else: no more descriptors, or 256 listeners exist already.
     pub fn new(signum: i32) -> io::Result<Signal> {
         let refused = match signum {
-            libc::SIGKILL | libc::SIGSTOP => "SIGKILL and SIGSTOP cannot be listened for",
-            libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL => {
+            c::SIGKILL | c::SIGSTOP => "SIGKILL and SIGSTOP cannot be listened for",
+            c::SIGSEGV | c::SIGBUS | c::SIGFPE | c::SIGILL => {
                 "a fault of the program cannot be listened for"
             }
             interrupt::SIGNAL => {
@@ -150,9 +167,7 @@ impl Signal {
         let slot = match free(signum) {
             Some(slot) => {
                 // What the previous listener did not read is not for this one.
-                let mut count = 0u64;
-                // SAFETY: eight bytes of a local; the eventfd is non-blocking.
-                unsafe { libc::read(slot.handle.as_ref().raw(), (&raw mut count).cast(), 8) };
+                slot.empty();
                 slot
             }
             None => add(signum)?,
@@ -168,7 +183,7 @@ impl Signal {
         Ok(signal)
     }
 
-    /// The eventfd.
+    /// What is to be read: an eventfd, or a pipe.
     #[must_use]
     pub fn handle(&self) -> &Handle {
         &self.slot.handle
@@ -211,16 +226,13 @@ fn add(signum: i32) -> io::Result<&'static Slot> {
     let empty = empty.ok_or_else(|| {
         io::Error::new(io::ErrorKind::QuotaExceeded, "256 signal listeners exist already")
     })?;
-    // SAFETY: no memory is involved.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a new descriptor, in the mode that `Kind::Pipe` asks for.
-    let handle = unsafe { Handle::from_raw(fd, Kind::Pipe) };
+    let (reader, writer) = sys::counter()?;
+    // Both in the mode that `Kind::Pipe` asks for, and open for good.
+    let handle = Handle::from_owned(reader, Kind::Pipe);
+    let writer = writer.map_or(handle.as_ref().raw(), IntoRawFd::into_raw_fd);
     let (in_use, since) = (AtomicBool::new(false), AtomicU64::new(0));
     let visitors = AtomicU32::new(0);
-    let slot = Box::leak(Box::new(Slot { signum, in_use, since, visitors, handle }));
+    let slot = Box::leak(Box::new(Slot { signum, in_use, since, visitors, handle, writer }));
     empty.store(slot, Ordering::Release);
     Ok(slot)
 }
@@ -228,14 +240,14 @@ fn add(signum: i32) -> io::Result<&'static Slot> {
 /// Makes `on_signal` the handler of `signum`.
 fn install(signum: i32) -> io::Result<()> {
     // SAFETY: integers and null pointers.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
+    let mut action: c::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_signal as extern "C" fn(c::c_int) as usize;
     // ONSTACK: the signal may come while a fiber is at the end of a small stack.
-    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    action.sa_flags = c::SA_RESTART | c::SA_ONSTACK;
     // SAFETY: the mask is ours to write; the handler does only what is async-signal-safe.
     let failed = unsafe {
-        libc::sigemptyset(&raw mut action.sa_mask);
-        libc::sigaction(signum, &raw const action, ptr::null_mut()) != 0
+        c::sigemptyset(&raw mut action.sa_mask);
+        c::sigaction(signum, &raw const action, ptr::null_mut()) != 0
     };
     if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -246,60 +258,61 @@ mod tests {
 
     fn raise(signum: i32) {
         // SAFETY: raising a signal that a listener has taken over only runs the handler.
-        assert_eq!(unsafe { libc::raise(signum) }, 0);
+        assert_eq!(unsafe { c::raise(signum) }, 0);
     }
 
     /// How often the signal has come, 0 for not at all.
     fn count(signal: &Signal) -> u64 {
-        let mut count = 0u64;
+        let (mut all, mut count) = (0u64, 0u64);
         let fd = signal.handle().as_ref().raw();
         // SAFETY: eight bytes of a local.
-        unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
-        count
+        while unsafe { c::read(fd, (&raw mut count).cast(), 8) } == 8 {
+            all = all.wrapping_add(count);
+        }
+        all
     }
 
     #[test]
     fn every_listener_hears_every_signal() {
-        let (a, b) =
-            (Signal::new(libc::SIGUSR1).expect("new"), Signal::new(libc::SIGUSR1).expect("new"));
-        let other = Signal::new(libc::SIGWINCH).expect("new");
-        raise(libc::SIGUSR1);
-        raise(libc::SIGUSR1);
+        let (a, b) = (Signal::new(c::SIGUSR1).expect("new"), Signal::new(c::SIGUSR1).expect("new"));
+        let other = Signal::new(c::SIGWINCH).expect("new");
+        raise(c::SIGUSR1);
+        raise(c::SIGUSR1);
         assert_eq!((count(&a), count(&b), count(&other)), (2, 2, 0));
-        assert_eq!(a.number(), libc::SIGUSR1);
-        raise(libc::SIGWINCH);
+        assert_eq!(a.number(), c::SIGUSR1);
+        raise(c::SIGWINCH);
         assert_eq!((count(&a), count(&b), count(&other)), (0, 0, 1));
     }
 
     #[test]
     fn a_slot_is_used_again_and_starts_empty() {
         // Nothing else listens for this signal, so the slot is the same one.
-        let first = Signal::new(libc::SIGUSR2).expect("new");
+        let first = Signal::new(c::SIGUSR2).expect("new");
         let (fd, id) = (first.handle().as_ref().raw(), first.handle().as_ref().id());
-        raise(libc::SIGUSR2);
+        raise(c::SIGUSR2);
         drop(first);
-        raise(libc::SIGUSR2); // nobody listens: ignored
-        let second = Signal::new(libc::SIGUSR2).expect("new");
+        raise(c::SIGUSR2); // nobody listens: ignored
+        let second = Signal::new(c::SIGUSR2).expect("new");
         assert_eq!((second.handle().as_ref().raw(), second.handle().as_ref().id()), (fd, id));
         assert_eq!(count(&second), 0);
-        raise(libc::SIGUSR2);
+        raise(c::SIGUSR2);
         assert_eq!(count(&second), 1);
     }
 
     #[test]
     fn whoever_listens_next_does_not_hear_the_same_signal() {
         let go = std::sync::Barrier::new(2);
-        let first = Signal::new(libc::SIGPROF).expect("new");
+        let first = Signal::new(c::SIGPROF).expect("new");
         // The handler has so much to do between the first slot and the last that the first listener
         // overtakes it.
-        let between: Vec<_> = (0..60).map(|_| Signal::new(libc::SIGPROF).expect("new")).collect();
-        let mut dropped = Signal::new(libc::SIGPROF).expect("new");
+        let between: Vec<_> = (0..60).map(|_| Signal::new(c::SIGPROF).expect("new")).collect();
+        let mut dropped = Signal::new(c::SIGPROF).expect("new");
         let mut heard_twice = 0;
         std::thread::scope(|s| {
             s.spawn(|| {
                 for _ in 0..500 {
                     go.wait();
-                    raise(libc::SIGPROF);
+                    raise(c::SIGPROF);
                     go.wait();
                 }
             });
@@ -308,9 +321,9 @@ mod tests {
                 while count(&first) == 0 {
                     std::hint::spin_loop();
                 }
-                let fresh = Signal::new(libc::SIGPROF).expect("new");
+                let fresh = Signal::new(c::SIGPROF).expect("new");
                 drop(dropped);
-                let reused = Signal::new(libc::SIGPROF).expect("new");
+                let reused = Signal::new(c::SIGPROF).expect("new");
                 go.wait();
                 heard_twice += count(&fresh) + count(&reused);
                 dropped = reused;
@@ -323,9 +336,9 @@ mod tests {
 
     #[test]
     fn a_signal_from_another_thread_is_heard() {
-        let signal = Signal::new(libc::SIGALRM).expect("new");
+        let signal = Signal::new(c::SIGALRM).expect("new");
         let threads: Vec<_> = (0..4)
-            .map(|_| std::thread::spawn(|| (0..50).for_each(|_| raise(libc::SIGALRM))))
+            .map(|_| std::thread::spawn(|| (0..50).for_each(|_| raise(c::SIGALRM))))
             .collect();
         threads.into_iter().for_each(|t| t.join().expect("no panic"));
         assert_eq!(count(&signal), 200);
@@ -333,22 +346,23 @@ mod tests {
 
     #[test]
     fn errno_survives() {
-        let signal = Signal::new(libc::SIGIO).expect("new");
+        let signal = Signal::new(c::SIGIO).expect("new");
         let full = u64::MAX - 1;
-        // SAFETY: eight bytes of a local. The counter is full, so that the handler's write fails.
-        unsafe { libc::write(signal.handle().as_ref().raw(), (&raw const full).cast(), 8) };
+        // Until there is no room, so that the handler's write fails.
+        // SAFETY: eight bytes of a local.
+        while unsafe { c::write(signal.slot.writer, (&raw const full).cast(), 8) } == 8 {}
         // SAFETY: the calling thread's errno.
-        unsafe { *libc::__errno_location() = 77 };
+        unsafe { *c::__errno_location() = 77 };
         // SAFETY: as in `raise`.
-        unsafe { libc::raise(libc::SIGIO) };
+        unsafe { c::raise(c::SIGIO) };
         // SAFETY: as above.
-        assert_eq!(unsafe { *libc::__errno_location() }, 77);
-        assert_eq!(count(&signal), full);
+        assert_eq!(unsafe { *c::__errno_location() }, 77);
+        assert_ne!(count(&signal), 0);
     }
 
     #[test]
     fn some_signals_cannot_be_had() {
-        for signum in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGURG, 0, -1, 1000] {
+        for signum in [c::SIGKILL, c::SIGSTOP, c::SIGSEGV, c::SIGURG, 0, -1, 1000] {
             let error = Signal::new(signum).expect_err("no listener");
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{signum}");
         }

@@ -12,6 +12,8 @@ use std::fmt;
 use std::mem::MaybeUninit;
 
 use crate::sys::c;
+#[cfg(unix)]
+use crate::sys::{self, Mode};
 use crate::{HandleRef, Op};
 
 pub use self::position::Position;
@@ -99,6 +101,16 @@ impl Stat {
     #[must_use]
     pub const fn of_path(path: &CStr, answer: &mut Answer) -> Op {
         Stat::ask(c::AT_FDCWD, path, 0, answer)
+    }
+
+    /// What is there, asked on the calling thread.
+    #[cfg(unix)]
+    pub(crate) fn now(dir: i32, path: &CStr, flags: i32) -> Option<Stat> {
+        let mut answer = Answer::new();
+        let op = Stat::ask(dir, path, flags, &mut answer);
+        // SAFETY: path and answer outlive the call.
+        let outcome = unsafe { sys::call(&op, Mode::Block) };
+        (outcome.0 >= 0).then(|| answer.get())
     }
 
     const fn ask(dir: i32, path: &CStr, flags: i32, answer: &mut Answer) -> Op {

@@ -132,9 +132,15 @@ impl Waker {
     }
 
     /// The descriptor that becomes readable when a sleeper has been woken.
-    #[cfg(all(unix, not(loom)))]
+    #[cfg(all(target_os = "linux", not(any(loom, bast_kqueue))))]
     pub(crate) fn fd(&self) -> i32 {
         self.inner.bell.fd()
+    }
+
+    /// The queue that the owner waits on, with the bell in it.
+    #[cfg(all(unix, any(not(target_os = "linux"), bast_kqueue)))]
+    pub(crate) fn queue(&self) -> &crate::sys::queue::Queue {
+        self.inner.bell.queue()
     }
 
     /// The completion port, to which a packet is posted when a sleeper has been woken.

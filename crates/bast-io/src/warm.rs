@@ -25,7 +25,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::stat::Answer;
-use crate::sys::{self, Mode, retry};
+use crate::sys::{self, Mode, c, retry};
 use crate::{Handle, HandleRef, Kind, Op, Outcome, Stat};
 
 /// The most that is sent on the driver's thread at a time.
@@ -57,7 +57,7 @@ fn in_memory(fd: i32, offset: u64, len: usize) -> usize {
         return 0;
     }
     let pages = |len: usize| ((offset + len as u64 - 1) / page - offset / page + 1) as usize;
-    if let Some(cached) = cached_pages(fd, offset, len) {
+    if let Some(cached) = sys::cached_pages(fd, offset, len) {
         let mut last = len;
         if cached < pages(len) {
             // Either something is missing, or the file is shorter.
@@ -67,7 +67,7 @@ fn in_memory(fd: i32, offset: u64, len: usize) -> usize {
                 return 0;
             }
         }
-        let reading = last > 0 && probe(fd, offset + last as u64 - 1).is_errno(libc::EAGAIN);
+        let reading = last > 0 && probe(fd, offset + last as u64 - 1).is_errno(c::EAGAIN);
         return if reading { 0 } else { len };
     }
     let mut known = 0;
@@ -86,22 +86,10 @@ fn page_size() -> u64 {
     let mut size = SIZE.load(Relaxed); // It guards nothing, and everybody finds the same.
     if size == 0 {
         // SAFETY: no memory is involved.
-        size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+        size = usize::try_from(unsafe { c::sysconf(c::_SC_PAGESIZE) }).unwrap_or(4096);
         SIZE.store(size, Relaxed);
     }
     size as u64
-}
-
-/// How many pages of a range are in the cache; `None` if the kernel does not tell.
-fn cached_pages(fd: i32, offset: u64, len: usize) -> Option<usize> {
-    const CACHESTAT: libc::c_long = 451; // on every architecture
-    let range = [offset, len as u64];
-    let mut counts = [0u64; 5]; // cached, dirty, under writeback, evicted, recently evicted
-    // SAFETY: the kernel reads two and writes five u64.
-    let result = unsafe {
-        libc::syscall(CACHESTAT, fd, range.as_ptr(), counts.as_mut_ptr(), 0 as libc::c_uint)
-    };
-    (result == 0).then_some(counts[0] as usize)
 }
 
 /// Reads one byte without waiting: `EAGAIN` if the disk is needed, `EOPNOTSUPP` if the file system cannot tell.
@@ -111,10 +99,10 @@ fn probe(fd: i32, offset: u64) -> Outcome {
 }
 
 fn pread_now(fd: i32, buf: *mut u8, len: usize, offset: u64) -> Outcome {
-    let iov = libc::iovec { iov_base: buf.cast(), iov_len: len };
+    let iov = c::iovec { iov_base: buf.cast(), iov_len: len };
     let at = i64::try_from(offset).unwrap_or(i64::MAX);
     // SAFETY: the callers' `buf` has `len` bytes; the list of one is a local.
-    retry(|| unsafe { libc::preadv64v2(fd, &raw const iov, 1, at, libc::RWF_NOWAIT) })
+    retry(|| unsafe { c::preadv64v2(fd, &raw const iov, 1, at, c::RWF_NOWAIT) })
 }
 
 fn size(fd: i32) -> u64 {
@@ -134,12 +122,12 @@ pub fn read(file: &Handle, buf: &mut [u8], offset: u64) -> io::Result<Option<usi
         return Ok(None);
     }
     match pread_now(file.as_raw_fd(), buf.as_mut_ptr(), buf.len(), offset) {
-        o if o.is_errno(libc::EAGAIN) || o.is_errno(libc::EOPNOTSUPP) => Ok(None),
+        o if o.is_errno(c::EAGAIN) || o.is_errno(c::EOPNOTSUPP) => Ok(None),
         o => o.into_result().map(Some),
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", not(bast_kqueue)))]
 mod tests {
     use std::io::Write;
     use std::os::fd::AsRawFd;
@@ -177,7 +165,7 @@ mod tests {
         let file = file(300_000);
         let fd = file.as_raw_fd();
         // SAFETY: no memory is involved.
-        unsafe { libc::posix_fadvise(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
+        unsafe { c::posix_fadvise(fd, 0, 0, c::POSIX_FADV_DONTNEED) };
         if probe(fd, 0).0 >= 0 {
             eprintln!("skipped: this file system keeps everything in memory");
             return;

@@ -5,10 +5,14 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 use std::ptr::NonNull;
 
+#[cfg(windows)]
+use corosensei::stack::StackTebFields;
 use corosensei::stack::{Stack as RawStack, StackPointer};
 use corosensei::{CoroutineResult, Yielder};
 
 use super::{Entry, abort_dropped};
+#[cfg(windows)]
+use crate::os;
 use crate::stack::{LINE, Stack};
 
 /// What a resume brings: nothing, or something to run on top of the suspended code.
@@ -56,6 +60,25 @@ unsafe impl RawStack for Raw {
     #[inline]
     fn limit(&self) -> StackPointer {
         NonNull::new(self.0.slot()).map_or(self.0.base().addr(), NonNull::addr)
+    }
+
+    /// What the kernel is told of the stack while its code runs (see `os/windows.rs`).
+    #[cfg(windows)]
+    #[inline]
+    fn teb_fields(&self) -> StackTebFields {
+        let base = self.0.base().addr().get();
+        StackTebFields {
+            StackBase: base.next_multiple_of(self.0.header().page.get()),
+            StackLimit: self.0.limit(),
+            DeallocationStack: self.0.slot().addr(),
+            GuaranteedStackBytes: os::GUARANTEE,
+        }
+    }
+
+    /// What the kernel has made of it.
+    #[cfg(windows)]
+    fn update_teb_fields(&mut self, stack_limit: usize, _guaranteed: usize) {
+        self.0.set_limit(stack_limit);
     }
 }
 
@@ -188,14 +211,21 @@ impl Context {
     /// If the context is suspended.
     #[inline]
     pub unsafe fn reclaim(&mut self) -> Stack {
-        if !self.coro().done() {
+        let unstarted = !self.coro().done();
+        let limit = self.stack.limit();
+        if unstarted {
             self.abandon_unstarted();
         }
         // SAFETY: taken once (the caller's promise); `drop` finds the context taken.
-        unsafe {
+        let stack = unsafe {
             self.taken = true;
             ManuallyDrop::into_inner(ManuallyDrop::take(self.coro.get_mut()).into_stack().0)
+        };
+        if unstarted {
+            // Then corosensei has read it where nobody has written it.
+            stack.set_limit(limit);
         }
+        stack
     }
 
     #[cold]

@@ -10,11 +10,19 @@
 //! | `release(base, len)` | the whole reservation back |
 //! | `reset(base, len)` | a reservation as new: no pages, no page tables, no guards |
 //! | `discard(ranges)` | contents no longer needed; guards stay; may do nothing |
-//! | `guard_many`, `guard_one` | guards that cost no mapping, where the kernel has them |
+//! | `guard_many`, `guard_each` | guards that cost no mapping, where the kernel has them |
 //! | `protect`, `unprotect` | guards by page protection, one mapping each |
 //! | `map_limit()` | how many mappings a process may have, where there is such a limit |
 //!
 //! No function here keeps state, so all of them may be called from any thread.
+//!
+//! Where the kernel commits memory when it is touched (Unix), stacks need no more than a guard of one page.
+//! Where the program has to (Windows), there are two calls more, which do nothing elsewhere:
+//!
+//! | function | meaning |
+//! |---|---|
+//! | `prepare(range)` | a slot that holds nothing becomes a stack's |
+//! | `retract(range, limit)` | the deep part of a free stack goes; None: `discard` does it |
 
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
@@ -23,10 +31,39 @@ mod imp;
 #[path = "unix.rs"]
 mod imp;
 
-pub(crate) use imp::{
-    discard, guard_many, guard_one, map_limit, page_size, protect, release, reserve, reset,
-    unprotect,
-};
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod imp;
+
+#[cfg(windows)]
+pub(crate) use imp::{GUARANTEE, GUARD_PAGES, prepare, retract};
+pub(crate) use imp::{discard, map_limit, page_size, release, reserve, reset};
+#[cfg(unix)]
+pub(crate) use imp::{guard_each, guard_many, protect, unprotect};
+#[cfg(unix)]
+pub(crate) use lazy::{GUARD_PAGES, prepare, retract};
+
+/// Memory that is committed when it is touched.
+#[cfg(unix)]
+mod lazy {
+    use super::Range;
+
+    pub(crate) const GUARD_PAGES: usize = 1;
+
+    /// # Safety
+    /// None needed: it does nothing.
+    #[inline]
+    pub(crate) unsafe fn prepare(_usable: Range) -> std::io::Result<usize> {
+        Ok(0)
+    }
+
+    /// # Safety
+    /// None needed: it does nothing.
+    #[inline]
+    pub(crate) unsafe fn retract(_deep: Range, _limit: usize) -> Option<usize> {
+        None
+    }
+}
 
 /// One piece of address space, as the vectored calls take it.
 #[derive(Clone, Copy, Debug)]

@@ -65,7 +65,7 @@ pub(crate) unsafe fn guard_many(_ranges: &[Range]) -> io::Result<()> {
 
 /// # Safety
 /// None needed: it does nothing.
-pub(crate) unsafe fn guard_one(_range: Range) -> io::Result<()> {
+pub(crate) unsafe fn guard_each(_ranges: &[Range]) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(libc::EINVAL))
 }
 

@@ -8,6 +8,9 @@ use bast_coro::{Builder, Coroutine, Guards, PoolConfig, StackPool, State};
 
 use crate::support::Random;
 
+/// Enough to unwind all frames from `descend`. Where there are more registers an unwinder needs more.
+const SMALL: usize = if cfg!(target_arch = "x86_64") { 16 << 10 } else { 32 << 10 };
+
 /// One alive for each body that has begun and not ended.
 struct Alive(Rc<Cell<usize>>);
 
@@ -77,7 +80,7 @@ fn one(seed: u64) {
 fn make(random: &mut Random, pool: &Rc<RefCell<StackPool>>, alive: &Rc<Cell<usize>>) -> Case {
     let (yields, panics) = (random.below(6), random.below(8) == 0);
     let depth = random.below(20);
-    let size = [16 << 10, 40 << 10, 256 << 10][random.below(3)];
+    let size = [SMALL, 40 << 10, 256 << 10][random.below(3)];
     let alive = Rc::clone(alive);
     let builder = Builder::new().name("random").stack_size(size);
     let coroutine = builder.create_in(pool, move |y| {

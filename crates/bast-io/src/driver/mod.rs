@@ -11,7 +11,7 @@ pub(crate) mod remote;
 mod sim;
 #[cfg(all(test, unix))]
 mod tests;
-#[cfg(unix)]
+#[cfg(all(target_os = "linux", not(bast_kqueue)))]
 mod uring;
 
 use std::fmt;
@@ -27,7 +27,7 @@ use self::iocp::Iocp;
 use self::readiness::Readiness;
 use self::remote::Remote;
 use self::sim::Sim;
-#[cfg(unix)]
+#[cfg(all(target_os = "linux", not(bast_kqueue)))]
 use self::uring::Uring;
 use crate::handle::{Raw, SIM_BASE};
 use crate::{Done, Op, Outcome, Pool, Record, Waker, sys};
@@ -40,9 +40,11 @@ pub enum DriverKind {
     Auto,
     /// io_uring, or epoll (with the reason kept) where the kernel lacks or forbids it.
     Uring,
-    /// epoll.
+    /// epoll, Linux' readiness.
     Epoll,
-    /// I/O completion ports: what Windows has, and the only one there.
+    /// kqueue, that of macOS and FreeBSD. Of these three a system has one, which runs (with the reason kept) for the others.
+    Kqueue,
+    /// I/O completion ports, Windows'.
     Iocp,
     /// The deterministic in-memory simulator.
     Sim,
@@ -54,7 +56,7 @@ pub struct UnknownDriver(String);
 
 impl fmt::Display for UnknownDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown driver {:?}: use one of auto, uring, epoll, iocp, sim", self.0)
+        write!(f, "unknown driver {:?}: use one of auto, uring, epoll, kqueue, iocp, sim", self.0)
     }
 }
 
@@ -68,6 +70,7 @@ impl FromStr for DriverKind {
             "auto" => Ok(DriverKind::Auto),
             "uring" => Ok(DriverKind::Uring),
             "epoll" => Ok(DriverKind::Epoll),
+            "kqueue" => Ok(DriverKind::Kqueue),
             "iocp" => Ok(DriverKind::Iocp),
             "sim" => Ok(DriverKind::Sim),
             _ => Err(UnknownDriver(name.to_owned())),
@@ -117,7 +120,7 @@ enum Inner {
     Sim(Box<Sim>),
     #[cfg(unix)]
     Readiness(Box<Readiness>),
-    #[cfg(unix)]
+    #[cfg(all(target_os = "linux", not(bast_kqueue)))]
     Uring(Box<Uring>),
     #[cfg(windows)]
     Iocp(Box<Iocp>),
@@ -130,7 +133,7 @@ macro_rules! each {
             Inner::Sim($driver) => $body,
             #[cfg(unix)]
             Inner::Readiness($driver) => $body,
-            #[cfg(unix)]
+            #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             Inner::Uring($driver) => $body,
             #[cfg(windows)]
             Inner::Iocp($driver) => $body,
@@ -154,14 +157,7 @@ impl Driver {
                 }
                 Inner::Iocp(Box::new(Iocp::new(config)?))
             }
-            #[cfg(unix)]
-            DriverKind::Iocp => {
-                fallback = Some("Iocp is another system's; epoll is used instead".to_owned());
-                Inner::Readiness(Box::new(Readiness::new(config)?))
-            }
-            #[cfg(unix)]
-            DriverKind::Epoll => Inner::Readiness(Box::new(Readiness::new(config)?)),
-            #[cfg(unix)]
+            #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             DriverKind::Auto | DriverKind::Uring => match Uring::new(config) {
                 Ok(uring) => Inner::Uring(Box::new(uring)),
                 Err(reason) => {
@@ -169,18 +165,27 @@ impl Driver {
                     Inner::Readiness(Box::new(Readiness::new(config)?))
                 }
             },
+            #[cfg(unix)]
+            kind => {
+                if kind != DriverKind::Auto && kind != readiness::KIND {
+                    let name = readiness::NAME;
+                    fallback =
+                        Some(format!("{kind:?} is another system's; {name} is used instead"));
+                }
+                Inner::Readiness(Box::new(Readiness::new(config)?))
+            }
         };
         Ok(Driver { inner, fallback })
     }
 
-    /// `"uring"`, `"epoll"`, `"iocp"` or `"sim"`: what runs, after any fallback.
+    /// `"uring"`, `"epoll"`, `"kqueue"`, `"iocp"` or `"sim"`: what runs, after any fallback.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.inner {
             Inner::Sim(_) => "sim",
             #[cfg(unix)]
-            Inner::Readiness(_) => "epoll",
-            #[cfg(unix)]
+            Inner::Readiness(_) => readiness::NAME,
+            #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             Inner::Uring(_) => "uring",
             #[cfg(windows)]
             Inner::Iocp(_) => "iocp",
@@ -247,7 +252,7 @@ impl Driver {
             #[cfg(unix)]
             // SAFETY: the caller's promise.
             Inner::Readiness(readiness) => unsafe { readiness.attempt(op) },
-            #[cfg(unix)]
+            #[cfg(all(target_os = "linux", not(bast_kqueue)))]
             // SAFETY: the caller's promise.
             Inner::Uring(_) => unsafe { crate::blocking::once(op) },
             #[cfg(windows)]

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use super::{Handle, HandleRef, Kind};
+use crate::sys;
 
 /// A socket (here: any descriptor) of somebody else's.
 pub type BorrowedSocket<'a> = BorrowedFd<'a>;
@@ -39,9 +40,9 @@ impl Handle {
     /// # Errors
     /// What `ioctl(FIONBIO)` says of the descriptor.
     pub fn adopt(fd: Owned, kind: Kind) -> io::Result<Handle> {
-        let nonblocking = matches!(kind, Kind::Pipe | Kind::Listener);
+        let nonblocking = !sys::STREAMS_BLOCK || matches!(kind, Kind::Pipe | Kind::Listener);
         if kind != Kind::File {
-            crate::sys::set_nonblocking(fd.as_raw_fd(), nonblocking).into_result()?;
+            sys::set_nonblocking(fd.as_raw_fd(), nonblocking).into_result()?;
         }
         Ok(Handle::from_owned(fd, kind))
     }
@@ -51,7 +52,7 @@ impl Handle {
     /// # Errors
     /// As [`adopt`](Handle::adopt).
     pub fn into_blocking(self) -> io::Result<OwnedFd> {
-        crate::sys::set_nonblocking(self.raw, false).into_result()?;
+        sys::set_nonblocking(self.raw, false).into_result()?;
         Ok(self.into())
     }
 

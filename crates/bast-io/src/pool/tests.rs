@@ -120,13 +120,12 @@ fn the_least_number_of_threads_stays() {
     assert_eq!(pool.threads(), 2);
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 unsafe fn own_id(_: *mut ()) -> i32 {
-    // SAFETY: takes nothing.
-    unsafe { libc::gettid() }
+    crate::sys::this_thread()
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 /// Ticks of processor time that a thread of this process has used.
 fn ticks(thread: i32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
@@ -135,7 +134,7 @@ fn ticks(thread: i32) -> u64 {
 }
 
 /// A thread that is to stay does not ask again and again whether it may go.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn threads_that_stay_sleep() {
     let bounds = Bounds { min_threads: 1, idle_for: Duration::ZERO, ..Bounds::DEFAULT };

@@ -26,6 +26,13 @@ pub(crate) enum Mode {
     NoWait,
 }
 
+/// After a handshake: a socket's mode is again what it has between operations.
+pub(crate) fn calm(fd: i32) {
+    if STREAMS_BLOCK {
+        let _ = set_nonblocking(fd, false);
+    }
+}
+
 /// Whether an outcome says "not yet".
 pub(crate) const fn would_block(outcome: Outcome) -> bool {
     outcome.is_errno(c::EAGAIN) || outcome.is_errno(c::EINPROGRESS) || outcome.is_errno(c::EALREADY)

@@ -314,17 +314,23 @@ mod with_a_kernel {
     }
 }
 
-/// What is Unix' own: splices, eventfds.
+/// What is Unix' own: splices, other people's descriptors.
 #[cfg(unix)]
 mod on_unix {
-    use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+    use std::os::fd::AsFd;
 
     use bast_io::HandleRef;
 
     use super::*;
 
-    on_real_drivers!(waiting_splice, foreign_poll);
+    on_real_drivers!(foreign_poll);
+    #[cfg(all(target_os = "linux", not(bast_kqueue)))]
+    mod splice {
+        use super::waiting_splice;
+        on_real_drivers!(waiting_splice);
+    }
 
+    #[cfg(all(target_os = "linux", not(bast_kqueue)))]
     fn waiting_splice(rig: &mut Rig) {
         let (reader, writer) = pipe_ends();
         let (a, b) = rig.pair();
@@ -344,8 +350,7 @@ mod on_unix {
     }
 
     fn foreign_poll(rig: &mut Rig) {
-        // SAFETY: an eventfd made for us.
-        let fd = unsafe { OwnedFd::from_raw_fd(c::eventfd(0, c::EFD_CLOEXEC)) };
+        let (fd, _writer) = std::io::pipe().expect("a pipe");
         for _ in 0..3 {
             let handle = HandleRef::foreign(fd.as_fd());
             let ticket = rig.start(Op::Poll { handle, interest: Interest::Readable });

@@ -248,8 +248,8 @@ fn many_at_once(rig: &mut Rig) {
     }
 }
 
-/// Pipes that a splice leads through, and memory that must not grow, are Unix'.
-#[cfg(unix)]
+/// Pipes that a splice leads through, and memory that must not grow, are Linux'.
+#[cfg(all(target_os = "linux", not(bast_kqueue)))]
 mod with_a_kernel {
     use super::*;
     use crate::cancel::pipe_ends;

@@ -73,6 +73,7 @@ pub fn is_wanted(kind: DriverKind) -> bool {
     let name = match kind {
         DriverKind::Sim => "sim",
         DriverKind::Epoll => "epoll",
+        DriverKind::Kqueue => "kqueue",
         DriverKind::Uring => "uring",
         DriverKind::Iocp => "iocp",
         DriverKind::Auto => return true,
@@ -400,7 +401,9 @@ pub fn open_descriptors() -> usize {
 /// How many descriptors this process has open.
 #[cfg(unix)]
 pub fn open_descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").expect("/proc").count()
+    let linux = cfg!(target_os = "linux");
+    let list = if linux { "/proc/self/fd" } else { "/dev/fd" };
+    std::fs::read_dir(list).expect("a list of descriptors").count()
 }
 
 /// The guards of this harness must be able to fail.

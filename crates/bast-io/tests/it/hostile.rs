@@ -3,7 +3,7 @@
 
 use bast_io::{Driver, DriverKind, Op, c};
 
-use crate::harness::{Rig, config, errno, in_child, is_wanted, watched};
+use crate::harness::{Rig, config, errno};
 
 mod limits {
     use super::*;
@@ -41,95 +41,12 @@ mod limits {
     }
 }
 
-/// Makes `io_uring_setup` fail with EPERM in this process, as container runtimes do.
-fn forbid_uring() {
-    const LOAD: u16 = (c::BPF_LD | c::BPF_W | c::BPF_ABS) as u16;
-    const IF_EQUAL: u16 = (c::BPF_JMP | c::BPF_JEQ | c::BPF_K) as u16;
-    const RETURN: u16 = (c::BPF_RET | c::BPF_K) as u16;
-    let step = |code, k, jt, jf| c::sock_filter { code, k, jt, jf };
-    let mut filter = [
-        // The system call's number is the first word of `seccomp_data`.
-        step(LOAD, 0, 0, 0),
-        step(IF_EQUAL, c::SYS_io_uring_setup as u32, 0, 1),
-        step(RETURN, c::SECCOMP_RET_ERRNO | c::EPERM as u32, 0, 0),
-        step(RETURN, c::SECCOMP_RET_ALLOW, 0, 0),
-    ];
-    let program = c::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the filter outlives the calls.
-    unsafe {
-        assert_eq!(c::prctl(c::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = c::SECCOMP_MODE_FILTER;
-        assert_eq!(c::prctl(c::PR_SET_SECCOMP, mode, &raw const program), 0);
-        let tried = c::syscall(c::SYS_io_uring_setup, 1, std::ptr::null_mut::<()>());
-        assert!(tried < 0 && *c::__errno_location() == c::EPERM, "the filter does not work");
-    }
-}
-
-/// A connection works and so does a file: whatever the driver fell back to.
-fn works(kind: DriverKind, driver: Driver) {
-    let mut rig = Rig::on(kind, driver);
-    let (a, b) = rig.pair();
-    let waiting = rig.start_recv(b.as_ref(), 5, 0);
-    assert!(rig.is_stuck(waiting));
-    rig.send_all(&a, b"hello");
-    assert_eq!(rig.received(waiting).expect("received"), b"hello");
-}
-
-#[test]
-fn without_io_uring() {
-    if in_child("hostile::without_io_uring") {
-        return;
-    }
-    watched("seccomp", std::time::Duration::from_secs(300), || {
-        forbid_uring();
-        for kind in [DriverKind::Auto, DriverKind::Uring] {
-            let driver = Driver::new(&config(kind, 1)).expect("epoll at least");
-            assert_eq!(driver.name(), "epoll");
-            let reason = driver.fallback_reason().expect("a reason").to_owned();
-            println!("{reason}");
-            assert!(reason.len() > 10, "a sentence, not {reason:?}");
-            works(DriverKind::Epoll, driver);
-        }
-        // Nobody asked for io_uring, so there is nothing to explain.
-        let driver = Driver::new(&config(DriverKind::Epoll, 1)).expect("epoll");
-        assert_eq!(driver.fallback_reason(), None);
-    });
-}
-
-#[test]
-fn without_locked_memory() {
-    if !is_wanted(DriverKind::Uring) || in_child("hostile::without_locked_memory") {
-        return;
-    }
-    watched("memlock", std::time::Duration::from_secs(300), || {
-        let limit = c::rlimit { rlim_cur: 4096, rlim_max: 4096 };
-        // SAFETY: plain data; a process of our own.
-        unsafe {
-            assert_eq!(c::setrlimit(c::RLIMIT_MEMLOCK, &raw const limit), 0);
-            // Root is exempt from the limit; be somebody else.
-            if c::geteuid() == 0 {
-                assert_eq!(c::setgid(65_534), 0);
-                assert_eq!(c::setuid(65_534), 0);
-            }
-        }
-        // Several, as a runtime has one for each worker.
-        let drivers: Vec<Driver> = (0..8)
-            .map(|_| Driver::new(&config(DriverKind::Auto, 1)).expect("some driver"))
-            .collect();
-        for driver in drivers {
-            match driver.name() {
-                "uring" => assert_eq!(driver.fallback_reason(), None),
-                "epoll" => println!("{}", driver.fallback_reason().expect("a reason")),
-                other => panic!("{other}"),
-            }
-            works(DriverKind::Auto, driver);
-        }
-    });
-}
-
 #[test]
 fn names_of_the_drivers() {
-    for (kind, name) in [(DriverKind::Sim, "sim"), (DriverKind::Epoll, "epoll")] {
+    let linux = cfg!(all(target_os = "linux", not(bast_kqueue)));
+    let readiness =
+        if linux { (DriverKind::Epoll, "epoll") } else { (DriverKind::Kqueue, "kqueue") };
+    for (kind, name) in [(DriverKind::Sim, "sim"), readiness] {
         let driver = Driver::new(&config(kind, 1)).expect("a driver");
         assert_eq!(driver.name(), name);
         assert_eq!(driver.fallback_reason(), None);

@@ -18,6 +18,8 @@ mod cancel;
 mod descriptors;
 mod drops;
 mod files;
+#[cfg(all(target_os = "linux", not(bast_kqueue)))]
+mod forbidden;
 #[cfg(unix)]
 mod hostile;
 mod pool;

@@ -9,8 +9,7 @@ use crate::harness::{Rig, Ticket, empty, inet, sock};
 impl Rig {
     /// A new socket of the internet, version 4.
     pub fn socket(&mut self, kind: i32) -> Handle {
-        let outcome =
-            self.run(Op::Socket { domain: c::AF_INET, kind: kind | c::SOCK_CLOEXEC, protocol: 0 });
+        let outcome = self.run(Op::Socket { domain: c::AF_INET, kind, protocol: 0 });
         let fd = outcome.into_result().expect("a socket") as i32;
         let kind = match kind & 0xf {
             c::SOCK_DGRAM => Kind::Datagram,
@@ -22,11 +21,8 @@ impl Rig {
 
     /// A listener on a free port.
     pub fn listener(&mut self, backlog: i32) -> (Handle, SocketAddr) {
-        let outcome = self.run(Op::Socket {
-            domain: c::AF_INET,
-            kind: c::SOCK_STREAM | c::SOCK_CLOEXEC | c::SOCK_NONBLOCK,
-            protocol: 0,
-        });
+        let outcome =
+            self.run(Op::Socket { domain: c::AF_INET, kind: c::SOCK_STREAM, protocol: 0 });
         let fd = outcome.into_result().expect("a socket") as i32;
         // SAFETY: it was made for us, and made non-blocking.
         let handle = unsafe { Handle::from_raw(fd, Kind::Listener) };

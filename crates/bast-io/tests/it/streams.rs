@@ -273,7 +273,10 @@ fn readers_are_served_in_order(rig: &mut Rig) {
 fn refused(rig: &mut Rig) {
     let (listener, addr) = rig.listener(16);
     drop(listener);
-    assert_eq!(errno(rig.connect(addr)), c::ECONNREFUSED);
+    // libkqueue takes the error to put it into its event, and the next call has another.
+    let taken = cfg!(bast_kqueue) && !rig.is_sim();
+    let expected = if taken { c::ECONNABORTED } else { c::ECONNREFUSED };
+    assert_eq!(errno(rig.connect(addr)), expected);
 }
 
 fn reset(rig: &mut Rig) {

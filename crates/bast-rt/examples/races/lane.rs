@@ -236,11 +236,6 @@ fn connection(listener: &Handle, address: &SockAddr) -> (Handle, Handle) {
 }
 
 fn pipe() -> (Handle, Handle) {
-    let mut ends = [0; 2];
-    // SAFETY: room for two descriptors, which are then the handles'.
-    unsafe {
-        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-        assert_eq!(libc::pipe2(ends.as_mut_ptr(), flags), 0);
-        (Handle::from_raw(ends[1], Kind::Pipe), Handle::from_raw(ends[0], Kind::Pipe))
-    }
+    let (reader, writer) = bast_io::pipe::pair().expect("a pipe");
+    (writer, reader)
 }

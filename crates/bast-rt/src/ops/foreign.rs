@@ -11,19 +11,18 @@
 //! short; if it has to wait all the same, as somebody else was faster, it is interrupted.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use bast_io::Interest;
-use bast_io::foreign::{self, Tried};
+use bast_io::foreign::{self, Borrowed, Tried};
 
-use super::poll_fd;
+use super::socket::ready;
 use crate::{run_blocking_interruptible, wait};
 
 /// Reads from a descriptor in whatever mode it is, and leaves it in that.
 ///
 /// # Errors
 /// The kernel's, but never `EINTR` or `EAGAIN`.
-pub fn read_foreign(fd: BorrowedFd<'_>, buf: &mut [u8]) -> io::Result<usize> {
+pub fn read_foreign(fd: Borrowed<'_>, buf: &mut [u8]) -> io::Result<usize> {
     let attempt = |buf: &mut &mut [u8]| foreign::try_read(fd, buf);
     transfer(fd, Interest::Readable, buf, attempt, |buf| foreign::read(fd, buf))
 }
@@ -32,13 +31,13 @@ pub fn read_foreign(fd: BorrowedFd<'_>, buf: &mut [u8]) -> io::Result<usize> {
 ///
 /// # Errors
 /// As [`read_foreign`].
-pub fn write_foreign(fd: BorrowedFd<'_>, buf: &[u8]) -> io::Result<usize> {
+pub fn write_foreign(fd: Borrowed<'_>, buf: &[u8]) -> io::Result<usize> {
     let attempt = |buf: &mut &[u8]| foreign::try_write(fd, buf);
     transfer(fd, Interest::Writable, buf, attempt, |buf| foreign::write(fd, buf))
 }
 
 fn transfer<B: Send>(
-    fd: BorrowedFd<'_>,
+    fd: Borrowed<'_>,
     interest: Interest,
     mut buf: B,
     attempt: impl Fn(&mut B) -> Tried,
@@ -51,9 +50,9 @@ fn transfer<B: Send>(
             wait::spend();
             return result;
         }
-        match poll_fd(fd, interest, None) {
-            Ok(()) if matches!(tried, Tried::NotReady) => continue,
-            Ok(()) => {}
+        match foreign::pollable(fd).map(|fd| ready(fd, interest, None)).transpose() {
+            Ok(Some(())) if matches!(tried, Tried::NotReady) => continue,
+            Ok(_) => {}
             // It cannot be waited for: a file, or the simulator, to which it does not belong.
             Err(error) if error.raw_os_error().is_some() => {}
             // Where nothing unwinds, this is how a request arrives.

@@ -1,13 +1,14 @@
 //! Messages: datagrams with an address, and bytes that descriptors travel with.
 
 use std::io::{self, IoSlice, IoSliceMut};
+#[cfg(unix)]
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use bast_io::msg::{Message, Took};
-use bast_io::opt::CLOSE_ON_EXEC;
-use bast_io::rights::Rights;
 use bast_io::{Handle, Op, SockAddr};
+#[cfg(unix)]
+use bast_io::{opt::CLOSE_ON_EXEC, rights::Rights};
 
 use super::waiting;
 
@@ -72,6 +73,7 @@ pub fn send_to(
 /// # Errors
 /// The kernel's; `EAGAIN` when the time is up; `InvalidInput` for too many descriptors, or descriptors
 /// without bytes.
+#[cfg(unix)]
 pub fn send_with_fds(
     handle: &Handle,
     buf: &[u8],
@@ -92,6 +94,7 @@ pub fn send_with_fds(
 ///
 /// # Errors
 /// The kernel's; `EAGAIN` when the time is up.
+#[cfg(unix)]
 pub fn recv_with_fds(
     handle: &Handle,
     buf: &mut [u8],

@@ -22,6 +22,8 @@ mod file;
 mod foreign;
 mod message;
 mod options;
+#[cfg(windows)]
+mod overlapped;
 mod socket;
 
 use std::io;
@@ -48,11 +50,15 @@ pub use file::{
     stat_cached, stat_path, write, write_vectored,
 };
 pub use foreign::{read_foreign, write_foreign};
-pub use message::{recv_from, recv_with_fds, send_to, send_with_fds};
+pub use message::{recv_from, send_to};
+#[cfg(unix)]
+pub use message::{recv_with_fds, send_with_fds};
 pub use options::{
     flag, is_unknown_option, linger, option, set_flag, set_linger, set_option, set_time,
     take_error, time,
 };
+#[cfg(windows)]
+pub use overlapped::overlapped;
 pub use socket::{
     accept, bind, connect, listen, local_addr, peer_addr, poll, poll_fd, recv, recv_vectored, send,
     send_vectored, shutdown, socket,

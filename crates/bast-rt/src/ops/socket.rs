@@ -1,9 +1,9 @@
 //! Operations on sockets: how they are made, and what waits for a peer. Options are in `options`.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use bast_io::handle::BorrowedSocket;
 use bast_io::msg::Message;
 use bast_io::{Half, Handle, HandleRef, Interest, Kind, Op, SockAddr};
 
@@ -160,7 +160,11 @@ pub fn send_vectored(
     unsafe { waiting(op, timeout) }
 }
 
-fn ready(handle: HandleRef, interest: Interest, timeout: Option<Duration>) -> io::Result<()> {
+pub(super) fn ready(
+    handle: HandleRef,
+    interest: Interest,
+    timeout: Option<Duration>,
+) -> io::Result<()> {
     // SAFETY: no memory.
     result(unsafe { perform(Op::Poll { handle, interest }, timeout) }).map(drop)
 }
@@ -173,12 +177,12 @@ pub fn poll(handle: &Handle, interest: Interest, timeout: Option<Duration>) -> i
     ready(handle.as_ref(), interest, timeout)
 }
 
-/// [`poll`] for a descriptor that is not bast's.
+/// [`poll`] for a descriptor (on Windows: a socket) that is not bast's.
 ///
 /// # Errors
 /// As [`poll`]; `EBADF` if it is no open descriptor.
 pub fn poll_fd(
-    fd: BorrowedFd<'_>,
+    fd: BorrowedSocket<'_>,
     interest: Interest,
     timeout: Option<Duration>,
 ) -> io::Result<()> {

@@ -45,7 +45,7 @@ fn accept(listener: &TcpListener) -> io::Result<OwnedFd> {
     let null = std::ptr::null_mut();
     // SAFETY: no address is wanted; the new descriptor is ours.
     unsafe {
-        let fd = libc::accept4(listener.as_raw_fd(), null, null.cast(), libc::SOCK_CLOEXEC);
+        let fd = libc::accept(listener.as_raw_fd(), null, null.cast());
         checked(fd as isize).map(|_| OwnedFd::from_raw_fd(fd))
     }
 }

@@ -6,6 +6,7 @@
 
 mod blocking;
 #[allow(unsafe_code)]
+#[cfg(target_os = "linux")] // its limits
 mod bound;
 mod cancel;
 mod dump;

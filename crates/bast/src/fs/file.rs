@@ -12,7 +12,7 @@ use bast_rt::{ops, run_blocking, sleep};
 
 use super::OpenOptions;
 use super::position::Position;
-use crate::os::unix::with_std_file;
+use crate::os::system::with_std_file;
 
 /// How long [`File::lock`] waits between two tries, at first and at most. (A call that waits for the lock would
 /// hold a thread of the pool. As many waiters as there are threads would leave none for whoever has the
@@ -339,12 +339,6 @@ impl Write for File {
 impl Seek for File {
     fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
         (&*self).seek(pos)
-    }
-}
-
-impl From<std::fs::File> for File {
-    fn from(std: std::fs::File) -> File {
-        File::from_handle(Handle::from_owned(std.into(), bast_io::Kind::File))
     }
 }
 

@@ -22,6 +22,7 @@
 //! * [`write_atomic`] has no counterpart.
 //! * On the simulator, [`File`] opens the simulator's files; all else is the system's.
 
+#[cfg(unix)]
 mod copy;
 mod dir;
 mod file;
@@ -29,12 +30,14 @@ mod options;
 mod paths;
 mod position;
 
+#[cfg(unix)]
 pub use copy::copy;
 pub use dir::{DirBuilder, DirEntry, ReadDir, read_dir};
 pub use file::File;
 pub use options::OpenOptions;
-#[cfg(target_os = "linux")]
 pub(crate) use options::c_path;
+#[cfg(windows)]
+pub use paths::copy;
 pub use paths::{
     canonicalize, create_dir, create_dir_all, exists, hard_link, metadata, read, read_link,
     read_to_string, remove_dir, remove_dir_all, remove_file, rename, set_permissions,

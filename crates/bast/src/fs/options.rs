@@ -2,13 +2,12 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use bast_io::{Kind, OpenHow};
-use bast_rt::ops;
+use bast_io::OpenHow;
 
 use super::File;
+use crate::os::system;
 
 /// Same as [`std::fs::OpenOptions`].
 ///
@@ -24,6 +23,9 @@ use super::File;
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub(crate) how: OpenHow,
+    /// What only Windows knows.
+    #[cfg(windows)]
+    pub(crate) more: crate::os::windows::fs::More,
 }
 
 macro_rules! setters {
@@ -53,15 +55,13 @@ impl OpenOptions {
     /// # Cancellation
     /// A suspension point.
     pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
-        let flags = self.how.flags()?;
-        let path = c_path(path.as_ref())?;
-        ops::open(&path, flags, self.how.mode, Kind::File).map(File::from_handle)
+        system::fs::open(path.as_ref(), self).map(File::from_handle)
     }
 }
 
-/// A path as the kernel takes it.
+/// A path as an operation takes it.
 pub(crate) fn c_path(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| {
+    CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| {
         io::Error::new(io::ErrorKind::InvalidInput, "file name contained an unexpected NUL byte")
     })
 }

@@ -1,14 +1,13 @@
 //! Functions on paths.
 
-use std::ffi::OsStr;
 use std::fs::{Metadata, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use bast_rt::{mask, run_blocking};
 
 use super::{File, OpenOptions};
+use crate::os::system;
 
 macro_rules! on_the_pool {
     ($($name:ident($($path:ident),+ $(; $more:ident: $t:ty)?) -> $result:ty;)*) => {$(
@@ -37,6 +36,11 @@ on_the_pool! {
     rename(from, to) -> ();
     set_permissions(path; permissions: Permissions) -> ();
     symlink_metadata(path) -> Metadata;
+}
+
+#[cfg(windows)]
+on_the_pool! {
+    copy(from, to) -> u64;
 }
 
 /// Same as [`std::fs::read`].
@@ -116,8 +120,8 @@ pub fn write_atomic<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io:
     let (file, temporary) = loop {
         let mut unused = std::ffi::OsString::from(".");
         // Cut, as the whole must not be too long for a name.
-        unused.push(OsStr::from_bytes(&name.as_bytes()[..name.len().min(200)]));
-        unused.push(format!(".{:016x}", bast_rt::wait::turn()));
+        let begins: String = name.to_string_lossy().chars().take(50).collect();
+        unused.push(format!("{begins}.{:016x}", bast_rt::wait::turn()));
         let temporary = dir.join(unused);
         match OpenOptions::new().write(true).create_new(true).open(&temporary) {
             Ok(file) => break (file, temporary),
@@ -133,10 +137,11 @@ pub fn write_atomic<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io:
         Err(error) => return Err(error),
     }
     file.sync_all()?;
+    drop(file);
     // From the rename on the new contents are there, so a request to cancel comes too late.
     mask(|| {
         rename(&temporary, path)?;
         std::mem::forget(remove);
-        File::open(dir)?.sync_all()
+        system::fs::sync_dir(dir)
     })
 }

@@ -20,7 +20,7 @@ use std::sync::PoisonError;
 use bast_io::{Handle, stat};
 use bast_sync::{Mutex, MutexGuard, OnceLock};
 
-use crate::os::unix::with_std_file;
+use crate::os::system::with_std_file;
 
 #[derive(Debug, Default)]
 pub(super) struct Position {

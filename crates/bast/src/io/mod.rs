@@ -8,7 +8,9 @@ mod sendfile;
 mod stdio;
 
 pub use copy::copy;
-pub(crate) use copy::{copy_files, ends};
+#[cfg(unix)]
+pub(crate) use copy::copy_files;
+pub(crate) use copy::ends;
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use record_writer::{CancelSafe, RecordWriter};
 pub use sendfile::{PartlySent, Socket, send_file, send_file_with_head};

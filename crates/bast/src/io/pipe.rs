@@ -21,8 +21,8 @@ use bast_io::Handle;
 /// # Errors
 /// As std's.
 pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
-    let (reader, writer) = std::io::pipe()?;
-    Ok((PipeReader::adopt(reader.into())?, PipeWriter::adopt(writer.into())?))
+    let (reader, writer) = bast_io::pipe::pair()?;
+    Ok((PipeReader { handle: reader }, PipeWriter { handle: writer }))
 }
 
 /// Same as [`std::io::PipeReader`].
@@ -110,8 +110,8 @@ macro_rules! pipe_end {
     (common $name:ident) => {
         impl $name {
             /// Takes over the end of a pipe.
-            pub(crate) fn adopt(fd: std::os::fd::OwnedFd) -> std::io::Result<$name> {
-                Ok($name { handle: bast_io::Handle::adopt(fd, bast_io::Kind::Pipe)? })
+            pub(crate) fn adopt(fd: $crate::os::system::Owned) -> std::io::Result<$name> {
+                Ok($name { handle: $crate::os::system::adopt_pipe(fd)? })
             }
 
             pub(crate) fn handle(&self) -> &bast_io::Handle {
@@ -129,7 +129,7 @@ macro_rules! pipe_end {
             /// # Panics
             /// If the descriptor is none that has a mode.
             fn from(end: $name) -> std::process::Stdio {
-                end.handle.into_blocking().expect("a pipe has a mode").into()
+                $crate::os::system::pipe_for_child(end.handle)
             }
         }
     };
@@ -145,7 +145,7 @@ impl PipeReader {
     /// # Errors
     /// No more descriptors.
     pub fn try_clone(&self) -> io::Result<PipeReader> {
-        Ok(PipeReader { handle: crate::os::unix::duplicate_handle(&self.handle)? })
+        Ok(PipeReader { handle: crate::os::system::duplicate_handle(&self.handle)? })
     }
 }
 
@@ -155,6 +155,6 @@ impl PipeWriter {
     /// # Errors
     /// No more descriptors.
     pub fn try_clone(&self) -> io::Result<PipeWriter> {
-        Ok(PipeWriter { handle: crate::os::unix::duplicate_handle(&self.handle)? })
+        Ok(PipeWriter { handle: crate::os::system::duplicate_handle(&self.handle)? })
     }
 }

@@ -14,6 +14,7 @@ use bast_sync::{Combiner, Failure, Sink};
 use crate::fs::File;
 use crate::io::PipeWriter;
 use crate::net::TcpStream;
+#[cfg(unix)]
 use crate::os::unix::net::UnixStream;
 use crate::process::ChildStdin;
 
@@ -35,8 +36,6 @@ cancel_safe!(
     &File,
     TcpStream,
     &TcpStream,
-    UnixStream,
-    &UnixStream,
     PipeWriter,
     &PipeWriter,
     ChildStdin,
@@ -44,6 +43,8 @@ cancel_safe!(
     Vec<u8>,
     io::Sink
 );
+#[cfg(unix)]
+cancel_safe!(UnixStream, &UnixStream);
 impl<W: CancelSafe + ?Sized> CancelSafe for &mut W {}
 impl<W: CancelSafe + ?Sized> CancelSafe for Box<W> {}
 

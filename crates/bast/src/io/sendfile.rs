@@ -13,6 +13,7 @@ use std::io::{self, ErrorKind};
 
 use crate::fs::File;
 use crate::net::TcpStream;
+#[cfg(unix)]
 use crate::os::unix::net::UnixStream;
 
 /// From here on a head is sent by itself. In front of the file it would shift every page to come across the
@@ -33,7 +34,7 @@ mod private {
     }
 }
 
-/// What a file can be sent to: a [`TcpStream`] or a [`UnixStream`].
+/// What a file can be sent to: a [`TcpStream`], or on Unix a `UnixStream`.
 pub trait Socket: private::Sealed {}
 
 macro_rules! sockets {
@@ -52,7 +53,9 @@ macro_rules! sockets {
     )*};
 }
 
-sockets!(TcpStream, UnixStream);
+sockets!(TcpStream);
+#[cfg(unix)]
+sockets!(UnixStream);
 
 /// Sends `len` bytes of `file`, from `offset` on, to a socket, without a copy through the program's
 /// memory. Returns what was sent: less than `len` if the file ends before, which it may do when

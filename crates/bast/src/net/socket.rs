@@ -135,6 +135,7 @@ impl Socket {
         ops::send_many(&self.handle, transmits, flags, timeout)
     }
 
+    #[cfg(unix)]
     pub(crate) fn recv_with_fds(
         &self,
         buf: &mut [u8],
@@ -144,6 +145,7 @@ impl Socket {
         ops::recv_with_fds(&self.handle, buf, most, flags, timeout)
     }
 
+    #[cfg(unix)]
     pub(crate) fn send_with_fds(
         &self,
         buf: &[u8],

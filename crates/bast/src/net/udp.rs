@@ -12,7 +12,7 @@ use bast_rt::ops;
 use super::addrs::{self, ToSocketAddrs};
 use super::socket::{Socket, settings};
 use super::{inet, per_worker, ttl_of};
-use crate::os::unix::with_std_udp;
+use crate::os::system::with_std_udp;
 
 /// Same as [`std::net::UdpSocket`].
 ///

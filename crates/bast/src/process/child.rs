@@ -2,19 +2,12 @@
 
 use std::fmt;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
 use std::process::{ExitStatus, Output};
 use std::time::Duration;
 
-use bast_io::Interest;
-use bast_io::child::{self, SIGKILL, SIGTERM};
-use bast_rt::{Instant, ops, run_blocking_interruptible, sleep};
-
+use super::end::Tree;
 use super::reaper;
 use crate::io::pipe::pipe_end;
-
-/// How long a bounded wait sleeps between two looks where there is no pidfd.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// Same as [`std::process::ChildStdin`].
 ///
@@ -50,9 +43,8 @@ pipe_end!(read ChildStderr);
 /// A process that has not been waited for, or has.
 pub(super) struct Process {
     std: std::process::Child,
-    pidfd: Option<OwnedFd>,
-    /// Whether it leads a group of its own.
-    leads: bool,
+    /// How its end is heard of, and brought about.
+    tree: Tree,
     /// Its number may be another's.
     reaped: bool,
 }
@@ -69,33 +61,8 @@ impl Process {
             if let Some(status) = self.try_wait()? {
                 return Ok(status);
             }
-            self.attend(None)?;
+            self.tree.attend(&self.std, None)?;
         }
-    }
-
-    /// Waits for its end, or for a time, and leaves it to be reaped.
-    fn attend(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        let pid = self.std.id();
-        if self.pidfd.is_none() {
-            // There may be a descriptor by now.
-            self.pidfd = child::pidfd(pid).ok();
-        }
-        match (&self.pidfd, limit) {
-            (Some(pidfd), _) => ops::poll_fd(pidfd.as_fd(), Interest::Readable, limit),
-            (None, None) => run_blocking_interruptible(|| child::wait(pid)),
-            (None, Some(limit)) => {
-                let begun = Instant::now();
-                while !child::has_ended(pid)? && begun.elapsed() < limit {
-                    sleep(LOOK.min(limit));
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Sends a signal, to the child or to the group that it leads, unless it has been waited for.
-    fn send(&self, group: bool, signal: i32) -> io::Result<()> {
-        if self.reaped { Ok(()) } else { child::send_signal(self.std.id(), group, signal) }
     }
 
     /// Whether nothing is left to be reaped.
@@ -124,7 +91,7 @@ pub struct Child {
 impl Child {
     pub(super) fn adopt(
         mut std: std::process::Child,
-        leads: bool,
+        tree: Tree,
         kill_on_drop: bool,
     ) -> io::Result<Child> {
         let (stdin, stdout, stderr) = (std.stdin.take(), std.stdout.take(), std.stderr.take());
@@ -132,7 +99,7 @@ impl Child {
             stdin: None,
             stdout: None,
             stderr: None,
-            process: Some(Process { std, pidfd: None, leads, reaped: false }),
+            process: Some(Process { std, tree, reaped: false }),
             // An error below drops it, and says that there is no child.
             kill_on_drop: true,
         };
@@ -162,8 +129,12 @@ impl Child {
     }
 
     /// Asks the child to end, by SIGTERM, and kills it, by SIGKILL, if it has not ended when `grace` has passed. Returns how
-    /// it has ended. If it leads a [group of its own](super::Command::process_group) the signals go to the whole group, and
-    /// what is left of it is killed when the child itself has ended.
+    /// it has ended. If it leads a group of its own (`process_group`) the signals go to the whole group, and what is
+    /// left of it is killed when the child itself has ended.
+    ///
+    /// On Windows a child is asked by Ctrl-Break if it was started with `CREATE_NEW_PROCESS_GROUP`, and then or if
+    /// it is [killed on drop](super::Command::kill_on_drop) all that it has started is killed with it. Any other child is
+    /// not asked, and killed when `grace` has passed.
     ///
     /// Like [`wait`](Child::wait) it closes the child's stdin first. It does not read the child's output: one that wants
     /// to write more than a pipe holds before it ends is killed, unless somebody reads it.
@@ -189,16 +160,27 @@ impl Child {
         drop(self.stdin.take());
         let process = self.process();
         if !process.reaped {
-            process.send(process.leads, SIGTERM)?;
+            process.tree.ask(&process.std)?;
             // That the time is up is no fault; whatever else is wrong, it is to end.
-            let _ = process.attend(Some(grace));
-            process.send(process.leads, SIGKILL)?;
+            let _ = process.tree.attend(&process.std, Some(grace));
+            process.tree.kill(&process.std)?;
         }
         process.wait()
     }
 
+    /// Sends a signal, to the child or to the group that it leads, unless it has been waited for.
+    #[cfg(unix)]
     pub(crate) fn send(&self, group: bool, signal: i32) -> io::Result<()> {
-        self.process.as_ref().expect("only the drop takes it").send(group, signal)
+        let process = self.process.as_ref().expect("only the drop takes it");
+        if process.reaped {
+            return Ok(());
+        }
+        bast_io::child::send_signal(process.std.id(), group, signal)
+    }
+
+    #[cfg(windows)]
+    pub(crate) fn as_std(&self) -> &std::process::Child {
+        &self.process.as_ref().expect("only the drop takes it").std
     }
 
     /// Same as [`std::process::Child::wait`].
@@ -253,8 +235,8 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
-        if self.kill_on_drop {
-            let _ = process.send(process.leads, SIGKILL);
+        if self.kill_on_drop && !process.reaped {
+            let _ = process.tree.kill(&process.std);
         }
         if !process.has_ended() {
             reaper::reap(process);

@@ -3,13 +3,13 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{CommandArgs, CommandEnvs, ExitStatus, Output, Stdio};
 
 use bast_rt::run_blocking;
 
 use super::Child;
+use super::end::{self, How};
 use super::reaper;
 
 /// Same as [`std::process::Command`]. What is missing here can be set on [std's](Command::as_std_mut).
@@ -18,15 +18,14 @@ pub struct Command {
     /// Which of stdin, stdout and stderr have been set: what `output` makes of them depends on that, and
     /// std does not tell.
     set: [bool; 3],
-    /// Whether children lead groups of their own.
-    leads: bool,
+    pub(crate) how: How,
     kill_on_drop: bool,
 }
 
 impl From<std::process::Command> for Command {
     /// [`output`](Command::output) then takes stdin, stdout and stderr for not set.
     fn from(std: std::process::Command) -> Command {
-        Command { std, set: [false; 3], leads: false, kill_on_drop: false }
+        Command { std, set: [false; 3], how: How::default(), kill_on_drop: false }
     }
 }
 
@@ -77,20 +76,23 @@ impl Command {
         self
     }
 
-    /// Same as [`std::os::unix::process::CommandExt::process_group`].
+    /// Same as `std::os::unix::process::CommandExt::process_group`.
     ///
     /// # Differences from std
     /// With 0 the child leads a group of its own: then [`terminate`](Child::terminate) and
     /// [`kill_on_drop`](Command::kill_on_drop) mean the whole group.
+    #[cfg(unix)]
     pub fn process_group(&mut self, group: i32) -> &mut Command {
-        self.leads = group == 0;
-        self.std.process_group(group);
+        self.how.leads = group == 0;
+        std::os::unix::process::CommandExt::process_group(&mut self.std, group);
         self
     }
 
-    /// Whether a [`Child`] that is dropped before it has been waited for is killed, by SIGKILL: also when the fiber that has
-    /// it is cancelled or panics. If it leads a [group of its own](Command::process_group) the whole group is. Default:
-    /// no, as in std.
+    /// Whether a [`Child`] that is dropped before it has been waited for is killed: also when the fiber that has it is
+    /// cancelled or panics. Default: no, as in std.
+    ///
+    /// On Unix that is done by SIGKILL, and if the child leads a group of its own (`process_group`) the whole group is
+    /// killed; on Windows the child and all that it has started is (a job object).
     pub fn kill_on_drop(&mut self, kill: bool) -> &mut Command {
         self.kill_on_drop = kill;
         self
@@ -132,9 +134,9 @@ impl Command {
     /// None: it is held off until there is a [`Child`].
     pub fn spawn(&mut self) -> io::Result<Child> {
         reaper::sweep();
-        // It returns when the child has begun its program, and that is read from a disk.
-        let std = run_blocking(|| self.std.spawn())?;
-        Child::adopt(std, self.leads, self.kill_on_drop)
+        let (how, kill) = (self.how, self.kill_on_drop);
+        let (std, tree) = run_blocking(|| end::start(&mut self.std, how, kill))?;
+        Child::adopt(std, tree, kill)
     }
 
     /// Same as [`std::process::Command::status`].

@@ -19,6 +19,9 @@
 
 mod child;
 mod command;
+#[cfg_attr(unix, path = "unix.rs")]
+#[cfg_attr(windows, path = "windows.rs")]
+pub(crate) mod end;
 mod reaper;
 
 pub use child::{Child, ChildStderr, ChildStdin, ChildStdout};

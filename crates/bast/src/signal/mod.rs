@@ -1,4 +1,4 @@
-//! Waiting for Ctrl-C; other signals are in [`unix`].
+//! Waiting for Ctrl-C; other signals are in module `unix`.
 //!
 //! As long as nobody listens, Ctrl-C ends the process, as it does without bast. From the first listener
 //! on it no longer does, even when the last listener is gone.
@@ -14,6 +14,7 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(unix)]
 pub mod unix;
 
 use std::io;
@@ -21,7 +22,7 @@ use std::io;
 use bast_io::signal::{SIGINT, Signal};
 use bast_rt::ops;
 
-/// Waits until Ctrl-C is pressed (or SIGINT comes in another way).
+/// Waits until Ctrl-C is pressed (on Unix: or SIGINT comes in another way).
 ///
 /// What was pressed before the call does not count. A loop that must not miss one between two calls
 /// uses a [`CtrlC`].

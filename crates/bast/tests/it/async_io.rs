@@ -132,9 +132,12 @@ fn a_plain_thread_may_poll_it() {
             bast::future::sleep(ms(1)).await;
         };
         futures_executor::block_on(talk);
-        let (client, server) = std::os::unix::net::UnixStream::pair().unwrap();
-        let local = |std| Async::new(bast::os::unix::net::UnixStream::from(std));
-        there_and_back(local(client), local(server)).wait();
+        #[cfg(unix)]
+        {
+            let (client, server) = std::os::unix::net::UnixStream::pair().unwrap();
+            let local = |std| Async::new(bast::os::unix::net::UnixStream::from(std));
+            there_and_back(local(client), local(server)).wait();
+        }
     });
 }
 

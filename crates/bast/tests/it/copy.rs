@@ -1,8 +1,10 @@
 //! Twins: `io::copy` and `fs::copy` between everything that has a descriptor, and what has none.
 
-use std::io::{BufReader, BufWriter, Cursor, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+#[cfg(unix)]
+use std::io::{BufReader, BufWriter};
+use std::io::{Cursor, ErrorKind, Read, Seek, SeekFrom, Write};
+#[cfg(unix)]
+use std::os::{fd::AsFd, unix::fs::PermissionsExt};
 use std::time::Duration;
 
 use crate::fs::Temp;
@@ -42,6 +44,7 @@ twins! {
         assert!(io::copy(&mut from, &mut fs::File::open(dir.join("to")).unwrap()).is_err());
     }
 
+    #[cfg(unix)]
     fn files_of_the_kernel() {
         needs_kernel!();
         let dir = Temp::new();
@@ -87,6 +90,7 @@ twins! {
         assert!(std::fs::read(dir.join("to")).unwrap() == data[3..]);
     }
 
+    #[cfg(unix)]
     fn along_a_chain() {
         needs_kernel!();
         // file -> pipe -> Unix stream -> TCP stream -> pipe -> TCP stream -> memory, all at once.
@@ -117,6 +121,7 @@ twins! {
         }
     }
 
+    #[cfg(unix)]
     fn what_is_in_buffers_comes_first() {
         needs_kernel!();
         let (mut a, b) = UnixStream::pair().unwrap();
@@ -174,6 +179,7 @@ twins! {
         assert_eq!(out.into_inner(), b"in memory");
     }
 
+    #[cfg(unix)] // `cat`
     fn a_child_in_the_middle() {
         needs_kernel!();
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -262,6 +268,7 @@ twins! {
         feeder.join().unwrap();
     }
 
+    #[cfg(unix)]
     fn a_file_is_copied_with_its_mode() {
         needs_kernel!();
         let dir = Temp::new();
@@ -276,6 +283,7 @@ twins! {
         assert!(fs::copy(dir.join("a"), &*dir).is_err());
     }
 
+    #[cfg(unix)]
     fn sparse_and_huge() {
         needs_kernel!();
         let dir = Temp::new();

@@ -1,6 +1,9 @@
 //! Files: what std has no counterpart for.
 
-use std::io::{ErrorKind, Read, Write};
+#[cfg(unix)]
+use std::io::Write;
+use std::io::{ErrorKind, Read};
+#[cfg(unix)]
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
@@ -13,6 +16,7 @@ fn an_atomic_write_replaces_or_leaves() {
     let dir = Temp::new();
     let path = dir.join("file");
     bast::fs::write_atomic(&path, "first").unwrap();
+    #[cfg(unix)]
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
     bast::spawn({
         let path = path.clone();
@@ -21,6 +25,7 @@ fn an_atomic_write_replaces_or_leaves() {
     .join()
     .unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
+    #[cfg(unix)]
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     // A directory cannot be replaced; nothing is left behind.
     let taken = dir.join("taken");
@@ -63,6 +68,7 @@ fn readers_never_see_half_of_an_atomic_write() {
     });
 }
 
+#[cfg(unix)] // how long a name may be
 #[test]
 fn a_name_as_long_as_can_be_is_written_atomically() {
     needs_kernel!();
@@ -133,6 +139,7 @@ fn many_write_one_file_atomically() {
     assert_eq!(std::fs::read_dir(&*dir).unwrap().count(), 1);
 }
 
+#[cfg(unix)] // a FIFO
 #[test]
 fn a_reader_that_waits_does_not_keep_the_writer_from_its_turn() {
     needs_kernel!();
@@ -177,6 +184,7 @@ fn a_fiber_that_waits_for_a_lock_can_be_cancelled() {
     assert!(waiter.join().unwrap().is_err());
 }
 
+#[cfg(unix)] // a FIFO
 #[test]
 fn slow_files_do_not_hold_up_the_worker() {
     needs_kernel!();

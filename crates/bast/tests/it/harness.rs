@@ -16,6 +16,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+/// A pipe that is neither std's nor bast's.
+#[cfg(unix)]
+pub(crate) use std::os::fd::OwnedFd as OwnedPipe;
+#[cfg(windows)]
+pub(crate) use std::os::windows::io::OwnedHandle as OwnedPipe;
+
+/// A socket's second descriptor.
+#[cfg(unix)]
+pub(crate) fn duplicate(socket: &impl std::os::fd::AsFd) -> std::os::fd::OwnedFd {
+    socket.as_fd().try_clone_to_owned().unwrap()
+}
+#[cfg(windows)]
+pub(crate) fn duplicate(
+    socket: &impl std::os::windows::io::AsSocket,
+) -> std::os::windows::io::OwnedSocket {
+    socket.as_socket().try_clone_to_owned().unwrap()
+}
+
 /// Nothing here takes a tenth of this, not even where threads stop for a second at a time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -101,9 +119,12 @@ pub(crate) mod on_std {
     pub(crate) use std::net::{
         Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
     };
-    pub(crate) use std::os::unix::fs as os_fs;
-    pub(crate) use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
-    pub(crate) use std::os::unix::process::CommandExt;
+    #[cfg(unix)]
+    pub(crate) use std::os::unix::{
+        fs as os_fs,
+        net::{UnixDatagram, UnixListener, UnixStream},
+        process::CommandExt,
+    };
     pub(crate) use std::process::{Child, Command, Stdio};
     pub(crate) use std::sync::mpsc;
     pub(crate) use std::sync::{
@@ -143,9 +164,12 @@ pub(crate) mod on_bast {
     pub(crate) use bast::net::{
         Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
     };
-    pub(crate) use bast::os::unix::fs as os_fs;
-    pub(crate) use bast::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
-    pub(crate) use bast::os::unix::process::CommandExt;
+    #[cfg(unix)]
+    pub(crate) use bast::os::unix::{
+        fs as os_fs,
+        net::{UnixDatagram, UnixListener, UnixStream},
+        process::CommandExt,
+    };
     pub(crate) use bast::process::{Child, Command, Stdio};
     pub(crate) use bast::sync::mpsc;
     pub(crate) use bast::sync::{

@@ -78,6 +78,7 @@ fn runtime() -> Runtime {
     Runtime::builder().workers(1).build().unwrap()
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn quickack() {
     needs_kernel!();
@@ -92,6 +93,7 @@ fn quickack() {
     });
 }
 
+#[cfg(target_os = "linux")] // its limit
 #[test]
 fn the_backlog_is_long() {
     needs_kernel!();

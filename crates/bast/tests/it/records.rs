@@ -107,7 +107,7 @@ fn to_a_slow_pipe() {
     needs_kernel!();
     run(|| {
         let (reader, writer) = bast::io::pipe().unwrap();
-        let mut reader = io::PipeReader::from(std::os::fd::OwnedFd::try_from(reader).unwrap());
+        let mut reader = io::PipeReader::from(crate::harness::OwnedPipe::try_from(reader).unwrap());
         let reader = std::thread::spawn(move || {
             let (mut all, mut buf) = (Vec::new(), [0; 5000]);
             loop {
@@ -220,6 +220,7 @@ fn to_something_that_gets_full() {
     });
 }
 
+#[cfg(unix)] // /dev/full
 #[test]
 fn a_full_device_refuses_each_record_and_tears_none() {
     needs_kernel!();

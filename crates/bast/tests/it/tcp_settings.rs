@@ -247,6 +247,7 @@ twins! {
         assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
     }
 
+    #[cfg(unix)] // `fd`
     fn how_they_look() {
         use std::os::fd::AsRawFd;
         let (client, server) = pair!();

@@ -36,6 +36,8 @@ twins! {
 
     fn names_in_the_abstract_space() {
         needs_kernel!();
+        #[cfg(target_os = "linux")]
+        {
         use bast::os::linux::net::SocketAddrExt;
         let name = format!("bast-{}-{:?}", std::process::id(), std::thread::current().id());
         let addr = std::os::unix::net::SocketAddr::from_abstract_name(name.as_bytes()).unwrap();
@@ -45,6 +47,7 @@ twins! {
         let (mut server, _) = listener.accept().unwrap();
         (&client).write_all(b"x").unwrap();
         server.read_exact(&mut [0]).unwrap();
+        }
     }
 
     fn a_pair_carries_much() {

@@ -316,6 +316,27 @@ impl Iocp {
         })
     }
 
+    /// Starts somebody else's call, on a handle of which nothing is known. (So it completes by an event.)
+    ///
+    /// # Safety
+    /// As [`Iocp::transfer`].
+    pub(super) unsafe fn foreign(
+        &mut self,
+        record: NonNull<Record>,
+        start: unsafe extern "C" fn(*mut (), *mut c_void) -> i32,
+        data: *mut (),
+    ) -> Option<Outcome> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.launch(record, Place::Away, 0, |record| {
+                match start(data, overlapped(record).cast()) {
+                    0 => Ok(()),
+                    code => Err(Outcome::from_errno(code)),
+                }
+            })
+        }
+    }
+
     /// Waits until a socket is ready.
     ///
     /// # Safety

@@ -150,6 +150,7 @@ impl Iocp {
                 Op::Accept { .. } => self.accept(record, op),
                 Op::Connect { .. } => self.connect(record, op),
                 Op::SendFile { .. } => self.send_file(record, op),
+                Op::Overlapped { start, data, .. } => self.foreign(record, start, data),
                 Op::Recv { .. } | Op::Send { .. } | Op::RecvMsg { .. } | Op::SendMsg { .. } => {
                     self.transfer(record, op)
                 }

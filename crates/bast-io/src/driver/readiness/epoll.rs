@@ -9,20 +9,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::sys;
+use super::Edge;
+use crate::{Waker, sys};
 
-/// One edge: which descriptor under which identity, and what for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Edge {
-    pub(super) fd: RawFd,
-    /// The low half of the handle's id; 0 for a foreign descriptor.
-    pub(super) mark: u32,
-    pub(super) readable: bool,
-    pub(super) writable: bool,
-    /// The peer has ended its half, or there is an error, or urgent data: a short read does not mean
-    /// that nothing more is to be read.
-    pub(super) unusual: bool,
-}
+/// Whether an edge says what makes a read short with more to come: see `table`.
+pub(super) const TELLS_ALL: bool = true;
 
 /// The waker's event: no descriptor has this number.
 const WAKE: u64 = u64::MAX;
@@ -45,7 +36,7 @@ const fn data(fd: RawFd, id: u64) -> u64 {
 }
 
 impl Selector {
-    pub(super) fn new(waker: RawFd) -> io::Result<Selector> {
+    pub(super) fn new(waker: &Waker) -> io::Result<Selector> {
         // SAFETY: no memory is involved; a descriptor that was just made is nobody else's.
         let epoll = unsafe {
             let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
@@ -58,7 +49,7 @@ impl Selector {
         let selector = Selector { epoll, events, got: 0 };
         // Edge-triggered: each write of the eventfd is an edge, and nobody needs to read it.
         let wanted = (libc::EPOLLIN | libc::EPOLLET) as u32;
-        match selector.ctl(libc::EPOLL_CTL_ADD, waker, wanted, WAKE) {
+        match selector.ctl(libc::EPOLL_CTL_ADD, waker.fd(), wanted, WAKE) {
             0 => Ok(selector),
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
@@ -78,7 +69,7 @@ impl Selector {
     ///
     /// `EEXIST`: the number was closed, but what it named lives on under a duplicate, and the number
     /// names it again. Modifying renews the identity, and reports what is ready now as adding does.
-    pub(super) fn add(&self, fd: RawFd, id: u64) -> i32 {
+    pub(super) fn add(&mut self, fd: RawFd, id: u64) -> i32 {
         match self.ctl(libc::EPOLL_CTL_ADD, fd, ALL, data(fd, id)) {
             libc::EEXIST => self.ctl(libc::EPOLL_CTL_MOD, fd, ALL, data(fd, id)),
             errno => errno,
@@ -86,12 +77,12 @@ impl Selector {
     }
 
     /// Reports what a registered descriptor is ready for. 0 or the error.
-    pub(super) fn renew(&self, fd: RawFd, id: u64) -> i32 {
+    pub(super) fn renew(&mut self, fd: RawFd, id: u64) -> i32 {
         self.ctl(libc::EPOLL_CTL_MOD, fd, ALL, data(fd, id))
     }
 
     /// Forgets a descriptor. That it is already gone is no error.
-    pub(super) fn remove(&self, fd: RawFd) {
+    pub(super) fn remove(&mut self, fd: RawFd) {
         self.ctl(libc::EPOLL_CTL_DEL, fd, 0, 0);
     }
 

@@ -7,7 +7,7 @@
 //!   cancel: off the list ──▶ ready (ECANCELED) ──next poll──▶ done
 //! ```
 //!
-//! The selector below is epoll; `table` holds what is known about each descriptor and the argument
+//! The selector below is epoll, or kqueue; `table` holds what is known about each descriptor and the argument
 //! why no edge is missed; `wait` is the retry loop; this file is the driver's face.
 //!
 //! Where an operation goes: sockets and pipes are tried and wait here. Files, `Open`, `Statx`, `Fsync`
@@ -15,7 +15,10 @@
 //! it has for a `SendFile` (see `warm`). A `Splice` without a file is tried at once; with one it first waits here until
 //! the pollable ends are ready, and then runs on the pool, where only the disk can delay it.
 
+#[cfg(all(target_os = "linux", not(bast_kqueue)))]
 mod epoll;
+#[cfg(any(not(target_os = "linux"), bast_kqueue))]
+mod kqueue;
 mod table;
 mod wait;
 
@@ -24,13 +27,37 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::epoll::Selector;
+#[cfg(all(target_os = "linux", not(bast_kqueue)))]
+use self::epoll::{Selector, TELLS_ALL};
+#[cfg(any(not(target_os = "linux"), bast_kqueue))]
+use self::kqueue::{Selector, TELLS_ALL};
 use self::table::Table;
 use super::remote::Remote;
-use super::{Config, Wait};
+use super::{Config, DriverKind, Wait};
 use crate::list::List;
-use crate::sys::{self, Mode};
+use crate::sys::{self, Mode, c};
 use crate::{Done, Op, Outcome, Pool, Record, Waker};
+
+/// One edge: which descriptor under which identity, and what for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Edge {
+    pub(super) fd: i32,
+    /// The low half of the handle's id; 0 for a foreign descriptor.
+    pub(super) mark: u32,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    /// The peer has ended its half, or there is an error, or urgent data: a short read does not mean
+    /// that nothing more is to be read.
+    pub(super) unusual: bool,
+}
+
+/// What this system's readiness is called.
+pub(super) const KIND: DriverKind = if cfg!(all(target_os = "linux", not(bast_kqueue))) {
+    DriverKind::Epoll
+} else {
+    DriverKind::Kqueue
+};
+pub(super) const NAME: &str = if matches!(KIND, DriverKind::Epoll) { "epoll" } else { "kqueue" };
 
 /// How many events ahead the record that waits is prefetched.
 const AHEAD: usize = 4;
@@ -71,7 +98,7 @@ impl Readiness {
     pub(crate) fn new(config: &Config) -> io::Result<Readiness> {
         let waker = Waker::new()?;
         Ok(Readiness {
-            selector: Selector::new(waker.fd())?,
+            selector: Selector::new(&waker)?,
             table: Table::default(),
             waiting: 0,
             pooled: 0,
@@ -133,7 +160,7 @@ impl Readiness {
                     self.unqueue(record);
                     let op = &(*record.as_ptr()).op;
                     if let Op::Connect { handle, .. } = *op {
-                        let _ = sys::set_nonblocking(handle.raw, false);
+                        sys::calm(handle.raw);
                     }
                 }
                 stage::POOL if self.pool.cancel(record) => self.pooled -= 1,
@@ -202,7 +229,7 @@ impl Readiness {
             unsafe {
                 next = (*record.as_ptr()).next;
                 let outcome = match (*record.as_ptr()).outcome {
-                    o if !o.is_errno(libc::EAGAIN) || !(*record.as_ptr()).op.is_gated() => Some(o),
+                    o if !o.is_errno(c::EAGAIN) || !(*record.as_ptr()).op.is_gated() => Some(o),
                     _ if (*record.as_ptr()).stage == stage::POOL_CANCEL => Some(Outcome::CANCELLED),
                     _ => self.advance(record),
                 };
@@ -270,7 +297,7 @@ impl Drop for Readiness {
         for record in self.table.drain() {
             // SAFETY: io 1: it was on a list, hence lent.
             if let Op::Connect { handle, .. } = unsafe { record.as_ref() }.op {
-                let _ = sys::set_nonblocking(handle.raw, false);
+                sys::calm(handle.raw);
             }
         }
         self.pooled -= self.pool.forget(&self.remote);

@@ -6,17 +6,21 @@
 
 use std::ptr::NonNull;
 
-use super::epoll::Edge;
 use super::table::{Entry, State};
-use super::{Readiness, stage};
+use super::{Edge, Readiness, TELLS_ALL, stage};
 use crate::op::Interest;
-use crate::sys::{self, Mode};
+use crate::sys::{self, Mode, c};
 use crate::warm;
 use crate::{HandleRef, Op, Outcome, Record};
 
+/// Whether an outcome shows that there is no more to read, or no more room.
+fn exhausts(op: &Op, interest: Interest, outcome: Outcome) -> bool {
+    (TELLS_ALL || interest == Interest::Writable) && op.exhausted(outcome)
+}
+
 /// What is noted when an operation has succeeded or failed.
 fn note(entry: &mut Entry, interest: Interest, op: &Op, outcome: Outcome) {
-    if op.exhausted(outcome) && !entry.unusual {
+    if exhausts(op, interest, outcome) && !entry.unusual {
         entry.side(interest).state = State::NotReady;
     }
 }
@@ -43,7 +47,7 @@ impl Readiness {
         if side.state != State::NotReady && side.waiters.is_empty() {
             // SAFETY: io 1.
             let outcome = unsafe { sys::call(op, Mode::NoWait) };
-            if !outcome.is_errno(libc::EAGAIN) {
+            if !outcome.is_errno(c::EAGAIN) {
                 note(entry, interest, op, outcome);
                 return Some(outcome);
             }
@@ -60,7 +64,7 @@ impl Readiness {
             && handle.id != 0
         {
             let entry = self.table.of(handle);
-            if outcome.is_errno(libc::EAGAIN) {
+            if outcome.is_errno(c::EAGAIN) {
                 entry.side(interest).state = State::NotReady;
             } else {
                 note(entry, interest, op, outcome);
@@ -102,14 +106,14 @@ impl Readiness {
                 return Some(mode);
             }
             let mut outcome = sys::call(op, Mode::NoWait);
-            if sys::would_block(outcome) && !outcome.is_errno(libc::EAGAIN) {
+            if sys::would_block(outcome) && !outcome.is_errno(c::EAGAIN) {
                 match self.enqueue(record, handle, Interest::Writable) {
                     None => return None,
                     Some(error) => outcome = error,
                 }
             }
-            let _ = sys::set_nonblocking(handle.raw, false);
-            if outcome.is_errno(libc::EAGAIN) {
+            sys::calm(handle.raw);
+            if outcome.is_errno(c::EAGAIN) {
                 // A local socket's backlog is full. No event says when it is not: a thread waits.
                 return self.offload(record);
             }
@@ -134,7 +138,7 @@ impl Readiness {
         }
         let tried = sys::spliced(op);
         if let Some(outcome) = tried
-            && !outcome.is_errno(libc::EAGAIN)
+            && !outcome.is_errno(c::EAGAIN)
         {
             return Some(outcome);
         }
@@ -181,7 +185,7 @@ impl Readiness {
             // The pool may have been here already, and found no room.
             let room = outcome.unwrap_or_else(|| sys::poll_now(to.raw, Interest::Writable));
             match outcome {
-                _ if room.is_errno(libc::EAGAIN) => self.enqueue(record, to, Interest::Writable),
+                _ if room.is_errno(c::EAGAIN) => self.enqueue(record, to, Interest::Writable),
                 None => self.offload(record),
                 done => done,
             }
@@ -200,10 +204,10 @@ impl Readiness {
         interest: Interest,
     ) -> Option<Outcome> {
         let errno = self.watch(handle);
-        if errno == libc::EPERM {
+        if errno == c::EPERM {
             // epoll's way to say that the descriptor is always ready. Whoever asks here was told
             // EAGAIN, so this is no descriptor that could be waited for.
-            return Some(Outcome::from_errno(libc::EAGAIN));
+            return Some(Outcome::from_errno(c::EAGAIN));
         }
         if errno != 0 {
             return Some(Outcome::from_errno(errno));
@@ -237,7 +241,7 @@ impl Readiness {
         let entry = self.table.at(handle.raw);
         if entry.registered {
             match self.selector.renew(handle.raw, entry.id) {
-                libc::ENOENT => entry.registered = false,
+                c::ENOENT => entry.registered = false,
                 errno => return errno,
             }
         }
@@ -315,7 +319,7 @@ impl Readiness {
                         Op::Again { .. } if !exhausted => Outcome(0),
                         _ => sys::poll_now(fd, interest),
                     };
-                    if gate.is_errno(libc::EAGAIN) {
+                    if gate.is_errno(c::EAGAIN) {
                         continue;
                     }
                     self.unqueue(record);
@@ -335,9 +339,9 @@ impl Readiness {
                     continue;
                 }
                 if let Op::Connect { handle, .. } = *op {
-                    let _ = sys::set_nonblocking(handle.raw, false);
+                    sys::calm(handle.raw);
                 }
-                exhausted |= op.exhausted(outcome) && !self.table.at(fd).unusual;
+                exhausted |= exhausts(op, interest, outcome) && !self.table.at(fd).unusual;
                 self.unqueue(record);
                 done.push(record, outcome);
             }

@@ -44,6 +44,8 @@ pub(super) fn turn(world: &World, op: &Op) -> Try<Option<(Serial, Side)>> {
         | Op::Statx { .. }
         | Op::Splice { .. }
         | Op::Call { .. } => return Ok(None),
+        #[cfg(windows)]
+        Op::Overlapped { .. } => return Ok(None),
     };
     Ok(Some((world.serial(handle.raw)?, side)))
 }
@@ -118,6 +120,9 @@ pub(super) unsafe fn attempt(
             | Op::Statx { .. }
             | Op::Splice { .. }
             | Op::Call { .. } => at_once(world, op),
+            // It is for handles of the kernel's.
+            #[cfg(windows)]
+            Op::Overlapped { .. } => Err(Stop::Errno(c::EBADF)),
         }
     };
     match (tried, op) {

@@ -20,7 +20,7 @@ unsafe fn pieces(op: &Op) -> Vec<(*mut u8, usize)> {
         // SAFETY: io 1: `iov` names `count` valid entries.
         (0..count)
             .map(|i| unsafe { *iov.add(i) })
-            .map(|v| (v.iov_base.cast(), v.iov_len as usize))
+            .map(|v| (v.iov_base.cast(), v.iov_len as _))
             .collect()
     };
     match *op {
@@ -30,12 +30,12 @@ unsafe fn pieces(op: &Op) -> Vec<(*mut u8, usize)> {
         Op::RecvMsg { msg, .. } => {
             // SAFETY: io 1.
             let msg = unsafe { &*msg };
-            vector(msg.msg_iov, msg.msg_iovlen)
+            vector(msg.msg_iov, msg.msg_iovlen as _)
         }
         Op::SendMsg { msg, .. } => {
             // SAFETY: io 1.
             let msg = unsafe { &*msg };
-            vector(msg.msg_iov, msg.msg_iovlen)
+            vector(msg.msg_iov, msg.msg_iovlen as _)
         }
         _ => Vec::new(),
     }

@@ -96,70 +96,14 @@ fn calls_run_on_the_pool_and_wakes_end_waits() {
     });
 }
 
-/// More operations than the submission queue has entries, submitted and cancelled in one go.
-#[test]
-fn many_more_operations_than_entries() {
-    let config = Config { entries: 8, ..config() };
-    let mut b = bench(match Uring::new(&config) {
-        Ok(uring) => Inner::Uring(Box::new(uring)),
-        Err(reason) => return eprintln!("not tested on io_uring: {reason}"),
-    });
-    let (ours, mut theirs) = pair();
-    let poll = Op::Poll { handle: ours.as_ref(), interest: Interest::Readable };
-    let records: Vec<_> = (0..10_000).map(|_| b.start(poll)).collect();
-    b.nothing();
-    for r in &records[..5_000] {
-        // SAFETY: it has not come back.
-        unsafe { b.driver.cancel(*r) };
-    }
-    assert!(b.collect(5_000).iter().all(|(_, o)| *o == Outcome::CANCELLED));
-    // These overflow the completion queue all at once.
-    theirs.write_all(b"x").expect("write");
-    assert!(b.collect(5_000).iter().all(|(_, o)| *o == Outcome(0)));
-    assert_eq!(b.driver.pending(), 0);
-}
-
-/// Whatever forbids io_uring, the driver works and says why.
-#[test]
-fn a_forbidden_ring_falls_back_with_the_reason() {
-    // Filters are for the thread that installs them (and its children): no other test is touched.
-    let thread = std::thread::spawn(|| {
-        forbid_io_uring();
-        for kind in [DriverKind::Auto, DriverKind::Uring] {
-            let driver = Driver::new(&Config { kind, ..config() }).expect("epoll");
-            assert_eq!(driver.name(), "epoll");
-            let reason = driver.fallback_reason().expect("a reason");
-            assert!(reason.contains("io_uring_setup: Operation not permitted"), "{reason}");
-            assert!(reason.contains("seccomp"), "{reason}");
-        }
-        let driver = Driver::new(&Config { kind: DriverKind::Epoll, ..config() }).expect("epoll");
-        assert_eq!(driver.fallback_reason(), None);
-    });
-    thread.join().expect("filtered thread");
-}
-
-fn forbid_io_uring() {
-    let op = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-    let number = libc::SYS_io_uring_setup as u32;
-    let filter = [
-        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, number),
-        op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    // SAFETY: the program is valid and is copied by the call.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_MODE_FILTER;
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program), 0);
-    }
-}
-
 #[test]
 fn names_of_drivers() {
     assert_eq!("epoll".parse(), Ok(DriverKind::Epoll));
     assert_eq!("auto".parse(), Ok(DriverKind::Auto));
-    let error = "kqueue".parse::<DriverKind>().expect_err("unknown");
-    assert_eq!(error.to_string(), "unknown driver \"kqueue\": use one of auto, uring, epoll, sim");
+    assert_eq!("kqueue".parse(), Ok(DriverKind::Kqueue));
+    let error = "select".parse::<DriverKind>().expect_err("unknown").to_string();
+    assert_eq!(
+        error,
+        "unknown driver \"select\": use one of auto, uring, epoll, kqueue, iocp, sim"
+    );
 }

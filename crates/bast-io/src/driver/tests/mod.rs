@@ -6,6 +6,8 @@
 mod files;
 mod life;
 mod sockets;
+#[cfg(all(target_os = "linux", not(bast_kqueue)))]
+mod uring;
 
 use std::ffi::CString;
 use std::io::{Read, Write};
@@ -16,6 +18,7 @@ use std::ptr::{NonNull, null, null_mut};
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::sys::c;
 use crate::{Handle, HandleRef, Interest, Kind, Op, SockAddr};
 
 /// A driver and the records that are lent to it.
@@ -88,16 +91,10 @@ fn config() -> Config {
 }
 
 fn each(test: impl Fn(&mut Bench)) {
-    let config = config();
-    test(&mut bench(Inner::Readiness(Box::new(Readiness::new(&config).expect("epoll")))));
-    let poll_and_cancel = [io_uring::opcode::PollAdd::CODE, io_uring::opcode::AsyncCancel::CODE];
-    let rest: Vec<u8> = (0..=255).filter(|c| !poll_and_cancel.contains(c)).collect();
-    for forbidden in [&[][..], &rest] {
-        match Uring::without(&config, forbidden) {
-            Ok(uring) => test(&mut bench(Inner::Uring(Box::new(uring)))),
-            Err(reason) => eprintln!("not tested on io_uring: {reason}"),
-        }
-    }
+    let readiness = Readiness::new(&config()).expect("a driver");
+    test(&mut bench(Inner::Readiness(Box::new(readiness))));
+    #[cfg(all(target_os = "linux", not(bast_kqueue)))]
+    uring::each(test);
 }
 
 /// A connection: ours as a handle, and the peer's.
@@ -110,12 +107,9 @@ fn pair() -> (Handle, TcpStream) {
 }
 
 fn pipe() -> (Handle, Handle) {
-    let mut fds = [0; 2];
-    // SAFETY: room for two; the descriptors are nobody else's.
-    unsafe {
-        assert_eq!(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK), 0);
-        (Handle::from_raw(fds[0], Kind::Pipe), Handle::from_raw(fds[1], Kind::Pipe))
-    }
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let adopt = |end| Handle::adopt(end, Kind::Pipe).expect("a mode");
+    (adopt(reader.into()), adopt(writer.into()))
 }
 
 fn recv(handle: &Handle, buf: &mut [u8]) -> Op {

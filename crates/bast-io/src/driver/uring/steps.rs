@@ -25,6 +25,24 @@ use crate::{Done, Kind, Op, Outcome, Record};
 /// is interrupted while it opens a pipe.
 const RESTART: i32 = 512;
 
+/// For a write to a file at its own position: the descriptor, and how much is to be written.
+///
+/// # Safety
+/// Contract io 1.
+unsafe fn moves_position(op: &Op) -> Option<(i32, usize)> {
+    match *op {
+        Op::Write { handle, len, offset: None, .. } if handle.kind == Kind::File => {
+            Some((handle.raw, len))
+        }
+        Op::WriteV { handle, iov, count, offset: None } if handle.kind == Kind::File => {
+            // SAFETY: io 1: the list is there, and as long.
+            let pieces = unsafe { std::slice::from_raw_parts(iov, count as usize) };
+            Some((handle.raw, pieces.iter().map(|piece| piece.iov_len).sum()))
+        }
+        _ => None,
+    }
+}
+
 impl Uring {
     /// Gives the operation itself to the ring, or does what stands in for that.
     ///
@@ -36,7 +54,7 @@ impl Uring {
             let op = &(*record.as_ptr()).op;
             match sqe::entry(&self.ring, op) {
                 Some(entry) => {
-                    if let Some((fd, _)) = op.moves_position() {
+                    if let Some((fd, _)) = moves_position(op) {
                         (*record.as_ptr()).place = sys::position(fd);
                     }
                     self.push(record, stage::RING, entry);
@@ -198,7 +216,7 @@ impl Uring {
                 stage::RING => {
                     // The kernel tries to complete a short write; if that fails it says what was written
                     // before, but leaves the file's position behind.
-                    if let Some((fd, len)) = op.moves_position()
+                    if let Some((fd, len)) = moves_position(op)
                         && result > 0
                         && (result as usize) < len
                     {

@@ -119,6 +119,8 @@ pub struct linger {
 const fn code(code: u32) -> c_int {
     code as c_int
 }
+/// An overlapped call is under way.
+pub const PENDING: c_int = code(e::ERROR_IO_PENDING);
 pub const EAGAIN: c_int = ws::WSAEWOULDBLOCK;
 pub const EINPROGRESS: c_int = ws::WSAEINPROGRESS;
 pub const EALREADY: c_int = ws::WSAEALREADY;

@@ -136,6 +136,38 @@ unsafe fn one(
     }
 }
 
+/// Somebody else's overlapped call, waited for.
+///
+/// # Safety
+/// `start` may be called with `data`.
+pub(crate) unsafe fn overlapped(
+    file: i32,
+    start: unsafe extern "C" fn(*mut (), *mut c::c_void) -> i32,
+    data: *mut (),
+) -> Outcome {
+    // SAFETY: the `OVERLAPPED` and the event outlive the call that is started.
+    unsafe {
+        let event = CreateEventW(null(), TRUE, 0, null());
+        if event.is_null() {
+            return last_error();
+        }
+        let mut overlapped = overlapped_at(0);
+        overlapped.hEvent = (event as usize | 1) as HANDLE;
+        let outcome = match start(data, (&raw mut overlapped).cast()) {
+            0 | c::PENDING => {
+                let mut n = 0u32;
+                match GetOverlappedResult(handle(file), &raw const overlapped, &raw mut n, TRUE) {
+                    0 => last_error(),
+                    _ => Outcome(n as i32),
+                }
+            }
+            code => Outcome::from_errno(code),
+        };
+        CloseHandle(event);
+        outcome
+    }
+}
+
 /// What a read or write transfers, piece after piece. A pipe's first piece only: the second could have to wait.
 ///
 /// # Safety

@@ -231,6 +231,7 @@ pub(crate) unsafe fn call(op: &Op, mode: Mode) -> Outcome {
             Op::Poll { handle, interest } | Op::Again { handle, interest } => {
                 poll(handle, interest, mode)
             }
+            Op::Overlapped { handle, start, data } => file::overlapped(handle.raw, start, data),
             Op::Call { call, data, .. } => Outcome(call(data)),
         }
     }

@@ -3,11 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 
-use bast_io::{Handle, Kind, SockAddr};
+#[cfg(unix)]
+use bast_io::Kind;
+use bast_io::{Handle, SockAddr};
 use bast_rt::Keep;
 
 use crate::net::listener::Acceptor;
 use crate::net::{TcpListener, TcpStream, UdpSocket, inet};
+#[cfg(unix)]
 use crate::os::unix::net::{
     SocketAddr as LocalAddr, UnixDatagram, UnixListener, UnixStream, local,
 };
@@ -81,7 +84,9 @@ macro_rules! sources {
     )*};
 }
 
-sources!(TcpStream, UnixStream, TcpListener, UnixListener, UdpSocket, UnixDatagram);
+sources!(TcpStream, TcpListener, UdpSocket);
+#[cfg(unix)]
+sources!(UnixStream, UnixListener, UnixDatagram);
 
 macro_rules! streams {
     ($($name:ty),*) => {$(
@@ -94,7 +99,9 @@ macro_rules! streams {
     )*};
 }
 
-streams!(TcpStream, UnixStream);
+streams!(TcpStream);
+#[cfg(unix)]
+streams!(UnixStream);
 
 #[allow(private_interfaces)]
 impl sealed::Accepts for TcpListener {
@@ -115,6 +122,7 @@ impl Accepts for TcpListener {
     type Peer = SocketAddr;
 }
 
+#[cfg(unix)]
 #[allow(private_interfaces)]
 impl sealed::Accepts for UnixListener {
     type Stream = UnixStream;
@@ -129,6 +137,7 @@ impl sealed::Accepts for UnixListener {
     }
 }
 
+#[cfg(unix)]
 impl Accepts for UnixListener {
     type Connection = UnixStream;
     type Peer = LocalAddr;
@@ -150,6 +159,7 @@ impl Datagrams for UdpSocket {
     type Peer = SocketAddr;
 }
 
+#[cfg(unix)]
 impl sealed::Datagrams for UnixDatagram {
     type Addr = LocalAddr;
 
@@ -162,6 +172,7 @@ impl sealed::Datagrams for UnixDatagram {
     }
 }
 
+#[cfg(unix)]
 impl Datagrams for UnixDatagram {
     type Peer = LocalAddr;
 }

@@ -13,6 +13,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 
 use super::{Async, Reads, Writes, poll_bytes};
 use crate::net::{TcpStream, ToSocketAddrs};
+#[cfg(unix)]
 use crate::os::unix::net::UnixStream;
 
 /// To read into an empty buffer is ready at once.
@@ -166,6 +167,7 @@ impl Async<TcpStream> {
     }
 }
 
+#[cfg(unix)]
 impl Async<UnixStream> {
     /// [`UnixStream::connect`], which a fiber of its own does.
     ///

@@ -15,6 +15,8 @@
 //! two copies. So a connection that is silent or has little to say holds no pipe either.
 
 pub(crate) mod ends;
+// A kernel without splice(2) refuses.
+#[cfg_attr(not(target_os = "linux"), path = "no_splice.rs")]
 mod splice;
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -23,8 +25,8 @@ use bast_rt::{ops, run_blocking, wait};
 
 use self::ends::End;
 use crate::fs::File;
-use crate::os::unix::known::{self, Source, Target};
-use crate::os::unix::with_std_file;
+use crate::os::known::{self, Source, Target};
+use crate::os::system::with_std_file;
 
 /// Bytes that are read at a time by hand. Whoever fills it has more to say.
 const BUFFER: usize = 16 << 10;
@@ -146,7 +148,9 @@ impl Copy<'_> {
                 return Ok(());
             }
             match self.by_splice(&mut buffer)? {
+                #[cfg(target_os = "linux")]
                 splice::Ended::End => return Ok(()),
+                #[cfg(target_os = "linux")]
                 splice::Ended::Quiet => {}
                 splice::Ended::Refused => splices = false,
             }

@@ -1,9 +1,9 @@
 //! The standard streams, without a worker that waits for a terminal or a pipe.
 //!
 //! ```text
-//!   Stdin  ──▶ Mutex         ──▶ Input  ──▶ ops::read_foreign  ── 0 ──┐
-//!   Stdout ──▶ ReentrantLock ──▶ Output ──▶ ops::write_foreign ── 1 ──┤ in whatever mode they are
-//!   Stderr ──▶ ReentrantLock ──▶ Output ──▶ ops::write_foreign ── 2 ──┘
+//!   Stdin  ──▶ Mutex         ──▶ Input  ──▶ os::…::stdio ── 0 ──┐
+//!   Stdout ──▶ ReentrantLock ──▶ Output ──▶ os::…::stdio ── 1 ──┤ in whatever mode they are
+//!   Stderr ──▶ ReentrantLock ──▶ Output ──▶ os::…::stdio ── 2 ──┘
 //! ```
 //!
 //! The descriptors are std's: they are looked at each time, never owned, closed or set non-blocking. What `Output`
@@ -17,7 +17,6 @@ mod stdin;
 mod stdout;
 
 use std::io;
-use std::os::fd::AsFd;
 
 pub use print::{_eprint, _print};
 pub use stderr::{Stderr, StderrLock, stderr};
@@ -28,12 +27,6 @@ pub use stdout::{Stdout, StdoutLock, stdout};
 pub trait IsTerminal {
     /// Same as [`std::io::IsTerminal::is_terminal`].
     fn is_terminal(&self) -> bool;
-}
-
-impl<T: AsFd> IsTerminal for T {
-    fn is_terminal(&self) -> bool {
-        io::IsTerminal::is_terminal(&self.as_fd())
-    }
 }
 
 /// As in std a stream that the program was started without takes everything and gives nothing.

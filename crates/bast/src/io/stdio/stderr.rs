@@ -3,22 +3,21 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::process::Stdio;
 use std::sync::Once;
 
 use bast_io::foreign;
-use bast_rt::ops;
 use bast_sync::{ReentrantLock, ReentrantLockGuard};
 
 use super::output::Output;
 use super::{output_stream, unless_closed};
+use crate::os::system::stdio::{self, Which};
 
 struct Raw;
 
 impl Write for Raw {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        unless_closed(ops::write_foreign(io::stderr().as_fd(), bytes), bytes.len())
+        unless_closed(stdio::write(Which::Stderr, bytes), bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -61,7 +60,7 @@ pub fn stderr() -> Stderr {
 extern "C" fn write_the_rest() {
     let Some(output) = STDERR.try_lock() else { return };
     let Ok(mut output) = output.try_borrow_mut() else { return };
-    foreign::write_all(io::stderr().as_fd(), &output.take_rest());
+    stdio::write_rest(Which::Stderr, &output.take_rest());
 }
 
 impl Stderr {

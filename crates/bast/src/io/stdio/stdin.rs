@@ -2,20 +2,19 @@
 
 use std::fmt;
 use std::io::{self, BufRead, Lines, Read};
-use std::os::fd::AsFd;
 use std::sync::PoisonError;
 
-use bast_rt::ops;
 use bast_sync::{Mutex, MutexGuard};
 
 use super::input::Input;
 use super::unless_closed;
+use crate::os::system::stdio;
 
 struct Raw;
 
 impl Read for Raw {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        unless_closed(ops::read_foreign(io::stdin().as_fd(), buf), 0)
+        unless_closed(stdio::read(buf), 0)
     }
 }
 

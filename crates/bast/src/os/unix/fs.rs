@@ -19,14 +19,26 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use bast_io::{Handle, Kind};
 use bast_rt::{ops, run_blocking};
 
-use crate::fs::{DirBuilder, DirEntry, File, OpenOptions};
+use crate::fs::{DirBuilder, DirEntry, File, OpenOptions, c_path};
 
 #[doc(no_inline)]
 pub use std::os::unix::fs::{
     DirBuilderExt, DirEntryExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
 };
+
+/// Opens what is at a path.
+pub(crate) fn open(path: &Path, options: &OpenOptions) -> io::Result<Handle> {
+    let flags = options.how.flags()?;
+    ops::open(&c_path(path)?, flags, options.how.mode, Kind::File)
+}
+
+/// Has the names in a directory on its device.
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
 
 /// Each is a suspension point.
 impl FileExt for File {

@@ -31,9 +31,9 @@ use crate::fs::File;
 use crate::net::{TcpListener, TcpStream, UdpSocket};
 
 pub mod fs;
-pub(crate) mod known;
 pub mod net;
 pub mod process;
+pub(crate) mod stdio;
 
 /// Same as [`std::os::unix::io`].
 pub mod io {
@@ -236,10 +236,23 @@ macro_rules! descriptors {
     )*};
 }
 
+/// What other libraries own.
+pub(crate) type Owned = OwnedFd;
+
 /// A second handle for the same open file.
 pub(crate) fn duplicate_handle(handle: &Handle) -> io::Result<Handle> {
     let fd = borrow(handle).try_clone_to_owned()?;
     Ok(Handle::from_owned(fd, handle.as_ref().kind()))
+}
+
+/// Takes over the end of a pipe.
+pub(crate) fn adopt_pipe(fd: OwnedFd) -> io::Result<Handle> {
+    Handle::adopt(fd, Kind::Pipe)
+}
+
+/// Gives the end of a pipe to a child, in blocking mode.
+pub(crate) fn pipe_for_child(handle: Handle) -> std::process::Stdio {
+    handle.into_blocking().expect("a pipe has a mode").into()
 }
 
 /// Ends of pipes: in non-blocking mode here, in blocking mode outside.
@@ -282,6 +295,12 @@ pipe_ends!(
     crate::process::ChildStdout,
     crate::process::ChildStderr
 );
+
+impl From<std::fs::File> for File {
+    fn from(std: std::fs::File) -> File {
+        File::from_handle(Handle::from_owned(std.into(), Kind::File))
+    }
+}
 
 impl From<File> for std::process::Stdio {
     fn from(file: File) -> std::process::Stdio {

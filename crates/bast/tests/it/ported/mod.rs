@@ -21,6 +21,7 @@ macro_rules! programs {
 
             #[path = "kv.rs"]
             pub(super) mod kv;
+            #[cfg(unix)] // modes, and `wc`
             #[path = "rotate.rs"]
             pub(super) mod rotate;
             #[path = "walk.rs"]
@@ -76,6 +77,7 @@ fn a_walk_through_directories() {
             }
             std::fs::write(dir.join(format!("d{n}/binary")), [0xff, b'\n']).unwrap();
         }
+        #[cfg(unix)]
         std::os::unix::fs::symlink("..", dir.join("d0/up")).unwrap();
     };
     compare(prepare, on_std::walk::main, on_bast::walk::main, "DIR/d3/inner/f7:2: needle 3 7\n");
@@ -87,6 +89,7 @@ fn a_server_of_keys_and_values() {
     compare(|_| {}, on_std::kv::main, on_bast::kv::main, "client 3: 9 = <value 9 of 3>\n");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_log_that_is_rotated() {
     needs_kernel!();

@@ -16,6 +16,7 @@ use std::io::{self, BufReader, BufWriter, Read, Take, Write};
 use crate::fs::File;
 use crate::io::{PipeReader, PipeWriter, ends::End};
 use crate::net::TcpStream;
+#[cfg(unix)]
 use crate::os::unix::net::UnixStream;
 use crate::process::{ChildStderr, ChildStdin, ChildStdout};
 
@@ -111,7 +112,8 @@ impl<T: Target + Write> Target for BufWriter<T> {
 }
 
 macro_rules! ends {
-    ($trait:ident: $($t:ty => |$it:ident| $end:expr;)*) => {$(
+    ($trait:ident: $($(#[$on:meta])? $t:ty => |$it:ident| $end:expr;)*) => {$(
+        $(#[$on])?
         impl $trait for $t {
             fn end(&self) -> End<'_> {
                 let $it = self;
@@ -125,6 +127,7 @@ ends! {
     Source:
     File => |it| End::File(it);
     TcpStream => |it| End::Socket(it.socket());
+    #[cfg(unix)]
     UnixStream => |it| End::Socket(it.socket());
     PipeReader => |it| End::Pipe(it.handle());
     ChildStdout => |it| End::Pipe(it.handle());
@@ -135,6 +138,7 @@ ends! {
     Target:
     File => |it| End::File(it);
     TcpStream => |it| End::Socket(it.socket());
+    #[cfg(unix)]
     UnixStream => |it| End::Socket(it.socket());
     PipeWriter => |it| End::Pipe(it.handle());
     ChildStdin => |it| End::Pipe(it.handle());
@@ -166,12 +170,16 @@ macro_rules! look {
 
 /// The reader as one with a descriptor, if it is known to be one.
 pub(crate) fn source<'r, R: ?Sized>(it: &'r mut R) -> Option<&'r mut (dyn Source + 'r)> {
-    look!(it: R as Source; File, TcpStream, UnixStream, PipeReader, ChildStdout, ChildStderr);
+    #[cfg(unix)]
+    look!(it: R as Source; UnixStream);
+    look!(it: R as Source; File, TcpStream, PipeReader, ChildStdout, ChildStderr);
     None
 }
 
 /// The writer as one with a descriptor, if it is known to be one.
 pub(crate) fn target<'r, W: ?Sized>(it: &'r mut W) -> Option<&'r mut (dyn Target + 'r)> {
-    look!(it: W as Target; File, TcpStream, UnixStream, PipeWriter, ChildStdin);
+    #[cfg(unix)]
+    look!(it: W as Target; UnixStream);
+    look!(it: W as Target; File, TcpStream, PipeWriter, ChildStdin);
     None
 }

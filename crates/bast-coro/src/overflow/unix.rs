@@ -1,16 +1,4 @@
-//! The report of a stack overflow (coro 3).
-//!
-//! ```text
-//!   fault ──► handler ── address in a guard of ours? ── yes ──► message, abort
-//!                                   │ no
-//!                                   ▼
-//!                        the handler that was there before (std's, a sanitizer's, none)
-//! ```
-//!
-//! The handler runs on the alternate signal stack of the faulting thread, since the stack itself
-//! is used up. The main thread and threads of `std` have one. On a thread made by foreign code
-//! call [`AltStack::ensure`] first; without it the kernel kills the process without a message
-//! (memory is still not corrupted).
+//! Unix: the fault is a signal, whose handler runs on the alternate signal stack.
 //!
 //! Everything in the handler is async-signal-safe: it loads from the registry, formats into a
 //! buffer of its own, and calls `write`, `sigaction` and `abort`.
@@ -25,6 +13,7 @@ use std::ptr;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+use super::Line;
 use crate::{os, registry, stack};
 
 /// SIGSEGV and SIGBUS: Linux reports a guard as the first, macOS may report the second.
@@ -65,13 +54,16 @@ unsafe extern "C" fn on_fault(
     // SAFETY: the kernel passes a valid siginfo. A code above zero means that the kernel itself
     // sent it, so that there is an address.
     let addr = unsafe { if (*info).si_code > 0 { (*info).si_addr() as usize } else { 0 } };
-    if let Some(slab) = registry::find(addr) {
-        // SAFETY: registered slabs are mapped, and find says that addr is in this one.
-        if let Some((name, len, usable)) = unsafe { stack::guard_hit(slab, addr) } {
-            // SAFETY: the label is valid while the code runs, and that is what it was doing.
-            unsafe { report(name, len, usable) };
-            // SAFETY: never returns.
-            unsafe { libc::abort() };
+    if let Some(slab) = registry::find(addr)
+        && stack::in_guard(slab, addr)
+    {
+        // SAFETY: registered slabs are mapped, and find says that addr is in this one. If the slot was never
+        // used its header reads as zeroes: no name. The label is valid while the code runs, and that is what
+        // it was doing.
+        unsafe {
+            let (name, len, usable) = stack::label_at(slab, addr);
+            write(Line::overflow(name, len, usable).text());
+            libc::abort();
         }
     }
     // SAFETY: the arguments are the kernel's.
@@ -114,24 +106,8 @@ unsafe fn chain(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut l
     }
 }
 
-/// # Safety
-/// `name` is null or valid for `len` bytes.
-unsafe fn report(name: *const u8, len: usize, usable: usize) {
-    let name: &[u8] = if name.is_null() || len == 0 {
-        b"<unnamed>"
-    } else {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts(name, len) }
-    };
-    let mut line = Line { bytes: [0; 512], len: 0 };
-    line.push(b"\nfiber '");
-    line.push(&name[..name.len().min(200)]);
-    line.push(b"' has overflowed its stack of ");
-    line.push_number(usable / 1024);
-    line.push(
-        b" KiB\nSet a larger one with Builder::stack_size, or for all fibers with BAST_STACK (bytes).\n",
-    );
-    let mut rest = &line.bytes[..line.len];
+/// Async-signal-safe.
+fn write(mut rest: &[u8]) {
     while !rest.is_empty() {
         // SAFETY: the buffer is valid.
         let n = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
@@ -139,30 +115,6 @@ unsafe fn report(name: *const u8, len: usize, usable: usize) {
             Ok(n) if n > 0 => rest = &rest[n.min(rest.len())..],
             _ => break,
         }
-    }
-}
-
-/// Text without allocation.
-struct Line {
-    bytes: [u8; 512],
-    len: usize,
-}
-
-impl Line {
-    fn push(&mut self, text: &[u8]) {
-        for byte in text {
-            if let Some(place) = self.bytes.get_mut(self.len) {
-                *place = *byte;
-                self.len += 1;
-            }
-        }
-    }
-
-    fn push_number(&mut self, n: usize) {
-        if n >= 10 {
-            self.push_number(n / 10);
-        }
-        self.push(&[b'0' + (n % 10) as u8]);
     }
 }
 

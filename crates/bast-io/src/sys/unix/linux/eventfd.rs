@@ -4,7 +4,7 @@
 //! [`Bell::wait`], which is level-triggered, reads it.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// The eventfd.
@@ -15,14 +15,7 @@ pub(crate) struct Bell {
 
 impl Bell {
     pub(crate) fn new() -> io::Result<Bell> {
-        // SAFETY: no memory is involved; a descriptor that was just made is nobody else's.
-        unsafe {
-            let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(Bell { fd: OwnedFd::from_raw_fd(fd) })
-        }
+        super::counter().map(|(fd, _)| Bell { fd })
     }
 
     /// The descriptor that becomes readable when a sleeper has been woken.
@@ -39,7 +32,7 @@ impl Bell {
 
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         let fd = self.fd.as_raw_fd();
-        super::wait_fd(fd, libc::POLLIN, timeout);
+        crate::sys::wait_fd(fd, libc::POLLIN, timeout);
         let mut count = 0u64;
         // SAFETY: the buffer is eight bytes; the descriptor is non-blocking.
         unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
