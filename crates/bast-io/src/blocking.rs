@@ -118,7 +118,6 @@ fn nap(deadline: Option<Instant>) -> bool {
 #[cfg(test)]
 mod tests {
     use std::net::{SocketAddr, TcpListener, TcpStream};
-    use std::os::fd::AsRawFd;
 
     use super::*;
     use crate::{Handle, Kind, SockAddr};
@@ -127,9 +126,16 @@ mod tests {
         Some(Instant::now() + Duration::from_millis(40))
     }
 
+    /// (Windows does not tell.)
+    #[cfg(windows)]
+    fn is_nonblocking(handle: &Handle) -> bool {
+        handle.as_ref().kind() == Kind::Listener
+    }
+
+    #[cfg(unix)]
     fn is_nonblocking(handle: &Handle) -> bool {
         // SAFETY: the descriptor is open.
-        unsafe { c::fcntl(handle.as_raw_fd(), c::F_GETFL) & c::O_NONBLOCK != 0 }
+        unsafe { c::fcntl(handle.raw(), c::F_GETFL) & c::O_NONBLOCK != 0 }
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! The drivers differ in how they wait; the questions they ask about an operation are the same, and
 //! are answered here once.
 
+#[cfg(unix)]
+use crate::Outcome;
 use crate::op::Interest;
 use crate::sys::c;
-use crate::{HandleRef, Kind, Op, Outcome, Stat, sys};
+use crate::{HandleRef, Kind, Op, Stat, sys};
 
 impl HandleRef {
     /// Whether it is asked by `recv` and `send`, which know `MSG_DONTWAIT`.

@@ -66,7 +66,7 @@ fn runs_cancels_and_survives_a_panic() {
     open.store(1, Ordering::Release);
     let mut got = wait_for(&home, 2);
     got.sort_by_key(|o| o.0);
-    assert_eq!(got, [Outcome::from_errno(libc::EIO), Outcome(5)]);
+    assert_eq!(got, [Outcome::from_errno(c::EIO), Outcome(5)]);
     assert_eq!(pool.threads(), 1, "the bound holds and the panic ended nothing");
 }
 
@@ -120,11 +120,13 @@ fn the_least_number_of_threads_stays() {
     assert_eq!(pool.threads(), 2);
 }
 
+#[cfg(unix)]
 unsafe fn own_id(_: *mut ()) -> i32 {
     // SAFETY: takes nothing.
     unsafe { libc::gettid() }
 }
 
+#[cfg(unix)]
 /// Ticks of processor time that a thread of this process has used.
 fn ticks(thread: i32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
@@ -133,6 +135,7 @@ fn ticks(thread: i32) -> u64 {
 }
 
 /// A thread that is to stay does not ask again and again whether it may go.
+#[cfg(unix)]
 #[test]
 fn threads_that_stay_sleep() {
     let bounds = Bounds { min_threads: 1, idle_for: Duration::ZERO, ..Bounds::DEFAULT };
@@ -164,7 +167,7 @@ fn a_full_queue_refuses_limited_calls() {
         for r in &mut taken {
             pool.submit(r.into(), &home).expect("one runs, two wait");
         }
-        let full = Err(Outcome::from_errno(libc::EBUSY));
+        let full = Err(Outcome::from_errno(c::EBUSY));
         assert_eq!(pool.submit((&mut refused).into(), &home), full);
         pool.submit((&mut patient).into(), &home).expect("it waits, however many there are");
     }
@@ -191,7 +194,7 @@ fn without_threads_a_call_is_an_error_and_with_one_it_waits() {
     pool.shared.lock().stack_size = TOO_MUCH;
     // SAFETY: the records and the gate outlive the wait below.
     unsafe {
-        let none = Err(Outcome::from_errno(libc::EAGAIN));
+        let none = Err(Outcome::from_errno(c::EAGAIN));
         assert_eq!(pool.submit((&mut records[0]).into(), &home), none);
         pool.shared.lock().stack_size = None;
         pool.submit((&mut records[0]).into(), &home).expect("a thread can be made");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bast_io::{Op, SockOpt, Wait};
+use bast_io::{Op, SockOpt, Wait, c};
 
 use crate::harness::{Rig, errno};
 
@@ -37,7 +37,7 @@ fn more_operations_than_entries(rig: &mut Rig) {
         rig.cancel(ticket);
     }
     for ticket in tickets {
-        assert!(rig.wait(ticket).is_errno(libc::ECANCELED));
+        assert!(rig.wait(ticket).is_errno(c::ECANCELED));
     }
 }
 
@@ -51,7 +51,7 @@ fn poll_no_never_blocks(rig: &mut Rig) {
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert_eq!(rig.peek(ticket), None);
     rig.cancel(ticket);
-    assert!(rig.wait(ticket).is_errno(libc::ECANCELED));
+    assert!(rig.wait(ticket).is_errno(c::ECANCELED));
 }
 
 fn at_most_waits_about_that_long(rig: &mut Rig) {
@@ -77,7 +77,7 @@ fn at_most_waits_about_that_long(rig: &mut Rig) {
     rig.poll(Wait::AtMost(Duration::from_micros(300)));
     assert!(rig.now() - before >= 250_000);
     rig.cancel(ticket);
-    assert!(rig.wait(ticket).is_errno(libc::ECANCELED));
+    assert!(rig.wait(ticket).is_errno(c::ECANCELED));
 }
 
 fn pending_counts(rig: &mut Rig) {
@@ -92,11 +92,12 @@ fn pending_counts(rig: &mut Rig) {
 }
 
 fn options(rig: &mut Rig) {
-    let handle = rig.socket(libc::SOCK_STREAM);
+    let handle = rig.socket(c::SOCK_STREAM);
     let cases = [
-        (libc::SOL_SOCKET, libc::SO_REUSEADDR, 1),
-        (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
-        (libc::IPPROTO_IP, libc::IP_TTL, 42),
+        #[cfg(unix)]
+        (c::SOL_SOCKET, c::SO_REUSEADDR, 1),
+        (c::IPPROTO_TCP, c::TCP_NODELAY, 1),
+        (c::IPPROTO_IP, c::IP_TTL, 42),
     ];
     for (level, name, value) in cases {
         let opt = SockOpt { level, name };
@@ -113,18 +114,18 @@ fn options(rig: &mut Rig) {
         assert_eq!(rig.run(Op::SetOpt { handle: handle.as_ref(), opt, value: bytes, len: 4 }).0, 0);
         assert_eq!(get(rig), value);
     }
-    let opt = SockOpt { level: libc::SOL_SOCKET, name: libc::SO_TYPE };
+    let opt = SockOpt { level: c::SOL_SOCKET, name: c::SO_TYPE };
     let (mut got, mut len) = (-1_i32, 4_u32);
     let value = (&raw mut got).cast();
     let op = Op::GetOpt { handle: handle.as_ref(), opt, value, len: &raw mut len };
     assert_eq!(rig.run(op).0, 0);
-    assert_eq!(got, libc::SOCK_STREAM);
+    assert_eq!(got, c::SOCK_STREAM);
 }
 
 fn names(rig: &mut Rig) {
     let (listener, addr) = rig.listener(16);
     assert!(addr.port() != 0 && addr.ip().is_loopback());
-    assert_eq!(errno(rig.name(&listener, true)), libc::ENOTCONN);
+    assert_eq!(errno(rig.name(&listener, true)), c::ENOTCONN);
     let client = rig.connect(addr).expect("connected");
     let server = rig.accept(&listener);
     let clients = rig.name(&client, false).expect("a name");
@@ -132,11 +133,12 @@ fn names(rig: &mut Rig) {
     assert_eq!(rig.name(&server, true).expect("a peer"), clients);
     assert_eq!(rig.name(&server, false).expect("a name"), addr);
     // The same address again is taken.
-    let other = rig.socket(libc::SOCK_STREAM);
-    assert_eq!(errno(rig.bind(&other, &addr.to_string())), libc::EADDRINUSE);
+    let other = rig.socket(c::SOCK_STREAM);
+    assert_eq!(errno(rig.bind(&other, &addr.to_string())), c::EADDRINUSE);
 }
 
 fn no_such_path(rig: &mut Rig) {
-    let op = Op::Open { path: c"/nonexistent/for/bast".as_ptr(), flags: libc::O_RDONLY, mode: 0 };
-    assert!(rig.run(op).is_errno(libc::ENOENT));
+    let op = Op::Open { path: c"/nonexistent/for/bast".as_ptr(), flags: c::O_RDONLY, mode: 0 };
+    let error = rig.run(op).into_result().expect_err("nothing there");
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
 }

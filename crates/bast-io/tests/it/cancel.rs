@@ -1,8 +1,6 @@
 //! Cancelling whatever waits: it ends, once, with `ECANCELED`, and leaves the handle usable.
 
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-
-use bast_io::{Handle, HandleRef, Interest, Kind, Op};
+use bast_io::{Handle, Interest, Kind, Op, c};
 
 use crate::harness::{Rig, Ticket};
 
@@ -28,7 +26,7 @@ fn cancelled(rig: &mut Rig, ticket: Ticket) {
     assert!(rig.is_stuck(ticket), "it should wait: {:?}", rig.peek(ticket));
     rig.cancel(ticket);
     let outcome = rig.wait(ticket);
-    assert!(outcome.is_errno(libc::ECANCELED), "{outcome:?}");
+    assert!(outcome.is_errno(c::ECANCELED), "{outcome:?}");
 }
 
 fn accept(rig: &mut Rig) {
@@ -51,7 +49,7 @@ fn recv(rig: &mut Rig) {
 
 fn peek(rig: &mut Rig) {
     let (a, b) = rig.pair();
-    let ticket = rig.start_recv(a.as_ref(), 10, libc::MSG_PEEK);
+    let ticket = rig.start_recv(a.as_ref(), 10, c::MSG_PEEK);
     cancelled(rig, ticket);
     rig.send_all(&b, b"after");
     assert_eq!(rig.recv_exact(&a, 5), b"after");
@@ -60,9 +58,9 @@ fn peek(rig: &mut Rig) {
 fn recvmsg(rig: &mut Rig) {
     let (a, b) = rig.pair();
     let mut bytes = [0_u8; 8];
-    let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 8 };
+    let mut iov = c::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 8 };
     // SAFETY: a msghdr of zeros is valid.
-    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+    let mut msg: c::msghdr = unsafe { std::mem::zeroed() };
     msg.msg_iov = &raw mut iov;
     msg.msg_iovlen = 1;
     let ticket = rig.start(Op::RecvMsg { handle: a.as_ref(), msg: &raw mut msg, flags: 0 });
@@ -81,7 +79,7 @@ fn blocked_send(rig: &mut Rig) {
     let total = match part {
         Ok(n) => sent + n,
         Err(error) => {
-            assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+            assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
             sent
         }
     };
@@ -91,7 +89,7 @@ fn blocked_send(rig: &mut Rig) {
 }
 
 fn datagram(rig: &mut Rig) {
-    let socket = rig.socket(libc::SOCK_DGRAM);
+    let socket = rig.socket(c::SOCK_DGRAM);
     rig.bind(&socket, "127.0.0.1:0").expect("bound");
     let ticket = rig.start_recv(socket.as_ref(), 10, 0);
     cancelled(rig, ticket);
@@ -102,7 +100,7 @@ fn read_as_of_a_file(rig: &mut Rig) {
     let ticket = rig.start_read(a.as_ref(), 10, None);
     cancelled(rig, ticket);
     let mut bytes = [0_u8; 8];
-    let iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 8 };
+    let iov = c::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 8 };
     let op = Op::ReadV { handle: a.as_ref(), iov: &raw const iov, count: 1, offset: None };
     let ticket = rig.start(op);
     cancelled(rig, ticket);
@@ -118,7 +116,7 @@ fn cancel_or_count(rig: &mut Rig, ticket: Ticket) -> (usize, bool) {
     match rig.wait(ticket).into_result() {
         Ok(n) => (n, false),
         Err(error) => {
-            assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+            assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
             (0, true)
         }
     }
@@ -130,9 +128,9 @@ fn blocked_sendmsg(rig: &mut Rig) {
     let mut sent = before + cancel_or_count(rig, first).0;
     // Large: a kernel that has no room for more packets may still have some in the last one.
     let mut bytes = vec![9_u8; 256 << 10];
-    let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let mut iov = c::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() as _ };
     // SAFETY: a msghdr of zeros is valid.
-    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+    let mut msg: c::msghdr = unsafe { std::mem::zeroed() };
     msg.msg_iov = &raw mut iov;
     msg.msg_iovlen = 1;
     let message = Op::SendMsg { handle: a.as_ref(), msg: &raw const msg, flags: 0 };
@@ -154,7 +152,7 @@ fn blocked_sendmsg(rig: &mut Rig) {
 
 fn blocked_sendfile(rig: &mut Rig) {
     let temp = crate::files::Temp::new(rig, "blocked_sendfile");
-    let file = temp.open(rig, libc::O_CREAT | libc::O_RDWR).expect("created");
+    let file = temp.open(rig, c::O_CREAT | c::O_RDWR).expect("created");
     crate::files::write_all(rig, &file, &[5; 256 << 10], Some(0));
     let (a, b) = rig.pair();
     let (first, before) = rig.fill(&a);
@@ -191,13 +189,13 @@ fn connect_to_a_full_backlog(rig: &mut Rig) {
     let (_listener, addr) = rig.listener(1);
     let mut sockets = Vec::new();
     for _ in 0..16 {
-        let socket = rig.socket(libc::SOCK_STREAM);
+        let socket = rig.socket(c::SOCK_STREAM);
         let ticket = rig.start_connect(&socket, addr);
         sockets.push(socket);
         if rig.is_stuck(ticket) {
             rig.cancel(ticket);
             let outcome = rig.wait(ticket);
-            assert!(outcome.is_errno(libc::ECANCELED), "{outcome:?}");
+            assert!(outcome.is_errno(c::ECANCELED), "{outcome:?}");
             return;
         }
         assert_eq!(rig.wait(ticket).0, 0);
@@ -212,7 +210,7 @@ fn twice(rig: &mut Rig) {
     rig.cancel(ticket);
     rig.cancel(ticket);
     rig.cancel(ticket);
-    assert!(rig.wait(ticket).is_errno(libc::ECANCELED));
+    assert!(rig.wait(ticket).is_errno(c::ECANCELED));
     // No late completion, and no effect on the next one.
     let ticket = rig.start_recv(a.as_ref(), 10, 0);
     assert!(rig.is_stuck(ticket));
@@ -232,7 +230,7 @@ fn after_completion(rig: &mut Rig) {
         match rig.received(ticket) {
             Ok(bytes) => assert_eq!(bytes, b"x"),
             Err(error) => {
-                assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+                assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
                 assert_eq!(rig.recv(&a, 10).expect("received"), b"x");
             }
         }
@@ -258,15 +256,10 @@ fn the_middle_of_a_queue(rig: &mut Rig) {
 mod with_a_kernel {
     use super::*;
 
-    on_real_drivers!(pipe, full_pipe, waiting_splice, foreign_poll, blackhole);
+    on_real_drivers!(pipe, full_pipe, blackhole);
 
     pub fn pipe_ends() -> (Handle, Handle) {
-        let mut ends = [0; 2];
-        // SAFETY: two descriptors fit.
-        let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
-        assert_eq!(made, 0);
-        // SAFETY: they were made for us.
-        unsafe { (Handle::from_raw(ends[0], Kind::Pipe), Handle::from_raw(ends[1], Kind::Pipe)) }
+        bast_io::pipe::pair().expect("a pipe")
     }
 
     fn pipe(rig: &mut Rig) {
@@ -287,7 +280,7 @@ mod with_a_kernel {
             if rig.is_stuck(ticket) {
                 rig.cancel(ticket);
                 let outcome = rig.wait(ticket);
-                assert!(outcome.is_errno(libc::ECANCELED), "{outcome:?}");
+                assert!(outcome.is_errno(c::ECANCELED), "{outcome:?}");
                 break;
             }
             written += rig.wait(ticket).into_result().expect("written");
@@ -304,6 +297,33 @@ mod with_a_kernel {
         }
         assert_eq!(read, written);
     }
+
+    fn blackhole(rig: &mut Rig) {
+        // TEST-NET-1: routed nowhere. A machine without any route fails it at once.
+        let socket = rig.socket(c::SOCK_STREAM);
+        let ticket = rig.start_connect(&socket, "192.0.2.1:9".parse().expect("an address"));
+        if rig.is_stuck(ticket) {
+            rig.cancel(ticket);
+            let outcome = rig.wait(ticket);
+            assert!(outcome.is_errno(c::ECANCELED), "{outcome:?}");
+        } else {
+            let outcome = rig.wait(ticket);
+            println!("no blackhole here: {outcome:?}");
+            assert!(outcome.0 < 0, "nobody lives at 192.0.2.1");
+        }
+    }
+}
+
+/// What is Unix' own: splices, eventfds.
+#[cfg(unix)]
+mod on_unix {
+    use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+    use bast_io::HandleRef;
+
+    use super::*;
+
+    on_real_drivers!(waiting_splice, foreign_poll);
 
     fn waiting_splice(rig: &mut Rig) {
         let (reader, writer) = pipe_ends();
@@ -325,28 +345,13 @@ mod with_a_kernel {
 
     fn foreign_poll(rig: &mut Rig) {
         // SAFETY: an eventfd made for us.
-        let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) };
+        let fd = unsafe { OwnedFd::from_raw_fd(c::eventfd(0, c::EFD_CLOEXEC)) };
         for _ in 0..3 {
             let handle = HandleRef::foreign(fd.as_fd());
             let ticket = rig.start(Op::Poll { handle, interest: Interest::Readable });
             cancelled(rig, ticket);
         }
         assert_eq!(rig.pending(), 0);
-    }
-
-    fn blackhole(rig: &mut Rig) {
-        // TEST-NET-1: routed nowhere. A machine without any route fails it at once.
-        let socket = rig.socket(libc::SOCK_STREAM);
-        let ticket = rig.start_connect(&socket, "192.0.2.1:9".parse().expect("an address"));
-        if rig.is_stuck(ticket) {
-            rig.cancel(ticket);
-            let outcome = rig.wait(ticket);
-            assert!(outcome.is_errno(libc::ECANCELED), "{outcome:?}");
-        } else {
-            let outcome = rig.wait(ticket);
-            println!("no blackhole here: {outcome:?}");
-            assert!(outcome.0 < 0, "nobody lives at 192.0.2.1");
-        }
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 
-use bast_io::{Driver, Handle, HandleRef, Interest, Kind, Op};
+use bast_io::{Driver, Handle, Kind, Op, c};
 
 use crate::cancel::pipe_ends;
 use crate::harness::{Rig, errno, open_descriptors, rounds};
@@ -16,8 +15,6 @@ on_real_drivers!(
     duplicates,
     two_drivers,
     users_nonblocking_sockets,
-    foreign_polls,
-    regular_files_are_ready,
     pipes,
     no_descriptor_leaks,
 );
@@ -58,7 +55,7 @@ fn reuse_of_a_number(rig: &mut Rig) {
                 let ticket = rig.start_recv(mine.as_ref(), 4, 0);
                 rig.poll(bast_io::Wait::No);
                 rig.cancel(ticket);
-                assert!(rig.wait(ticket).is_errno(libc::ECANCELED));
+                assert!(rig.wait(ticket).is_errno(c::ECANCELED));
             }
             _ => {
                 drop(other);
@@ -127,15 +124,16 @@ fn the_end_comes_with_the_last_bytes(rig: &mut Rig) {
                 Ok(bytes) => {
                     assert_eq!(bytes, b"last", "{context}");
                     let after = rig.recv(&mine, 10);
-                    if how == 2 {
-                        assert_eq!(errno(after), libc::ECONNRESET, "{context}");
-                    } else {
+                    // (Wine takes the error off the socket when it hears of it.)
+                    if how == 2 && !cfg!(windows) {
+                        assert_eq!(errno(after), c::ECONNRESET, "{context}");
+                    } else if how < 2 {
                         assert_eq!(after.expect("the end"), b"", "{context}");
                     }
                 }
                 // A kernel may throw away what it has when a reset comes.
                 Err(error) => {
-                    assert_eq!((how, error.raw_os_error()), (2, Some(libc::ECONNRESET)));
+                    assert_eq!((how, error.raw_os_error()), (2, Some(c::ECONNRESET)));
                 }
             }
         }
@@ -225,59 +223,6 @@ fn users_nonblocking_sockets(rig: &mut Rig) {
     assert_eq!(reader.join().expect("the reader"), sent);
 }
 
-fn foreign_polls(rig: &mut Rig) {
-    // An eventfd, a pipe and a socket that are not ours, waited for again and again; the driver
-    // keeps nothing of them, so the numbers may be closed and reused between.
-    for round in 0..200 {
-        // SAFETY: an eventfd made for us.
-        let fd = unsafe {
-            OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))
-        };
-        let handle = HandleRef::foreign(fd.as_fd());
-        let readable = rig.start(Op::Poll { handle, interest: Interest::Readable });
-        assert_eq!(rig.run(Op::Poll { handle, interest: Interest::Writable }).0, 0);
-        rig.settle();
-        assert_eq!(rig.peek(readable), None, "round {round}");
-        // Two waiters at once.
-        let twice = rig.start(Op::Poll { handle, interest: Interest::Readable });
-        let mut writer = std::fs::File::from(fd.try_clone().expect("a clone"));
-        writer.write_all(&1_u64.to_ne_bytes()).expect("counted");
-        assert_eq!(rig.wait(readable).0, 0);
-        assert_eq!(rig.wait(twice).0, 0);
-        assert_eq!(rig.run(Op::Poll { handle, interest: Interest::Readable }).0, 0);
-    }
-    // A pipe: readable at the end of its writer, an error is readiness too.
-    let (reader, writer) = pipe_ends();
-    let [reader, writer] = [reader, writer].map(OwnedFd::from);
-    let handle = HandleRef::foreign(reader.as_fd());
-    let waiting = rig.start(Op::Poll { handle, interest: Interest::Readable });
-    assert!(rig.is_stuck(waiting));
-    drop(writer);
-    assert_eq!(rig.wait(waiting).0, 0);
-    let (reader, writer) = pipe_ends();
-    drop(reader);
-    let writer = OwnedFd::from(writer);
-    let handle = HandleRef::foreign(writer.as_fd());
-    assert_eq!(rig.run(Op::Poll { handle, interest: Interest::Writable }).0, 0);
-}
-
-fn regular_files_are_ready(rig: &mut Rig) {
-    let file = std::fs::File::open("/proc/self/exe").expect("opened");
-    let handle = HandleRef::foreign(file.as_fd());
-    for interest in [Interest::Readable, Interest::Writable] {
-        assert_eq!(rig.run(Op::Poll { handle, interest }).0, 0);
-    }
-    let owned = Handle::from_owned(file.into(), Kind::File);
-    for interest in [Interest::Readable, Interest::Writable] {
-        assert_eq!(rig.run(Op::Poll { handle: owned.as_ref(), interest }).0, 0);
-    }
-    // A number that is nobody's.
-    // SAFETY: only borrowed for the number; 1_000_000 is above what is open here.
-    let nobody = unsafe { std::os::fd::BorrowedFd::borrow_raw(1_000_000) };
-    let op = Op::Poll { handle: HandleRef::foreign(nobody), interest: Interest::Readable };
-    assert!(rig.run(op).is_errno(libc::EBADF));
-}
-
 fn pipes(rig: &mut Rig) {
     let (reader, writer) = pipe_ends();
     let waiting = rig.start_read(reader.as_ref(), 100, None);
@@ -292,7 +237,7 @@ fn pipes(rig: &mut Rig) {
     let (reader, writer) = pipe_ends();
     drop(reader);
     let ticket = rig.start_write(writer.as_ref(), b"x", None);
-    assert!(rig.wait(ticket).is_errno(libc::EPIPE));
+    assert!(rig.wait(ticket).is_errno(c::EPIPE));
 }
 
 fn no_descriptor_leaks(rig: &mut Rig) {
@@ -314,10 +259,72 @@ fn no_descriptor_leaks(rig: &mut Rig) {
         assert_eq!(rig.run(Op::Close { fd }).0, 0);
         assert_eq!(rig.recv(&a, 1).expect("the end"), b"");
         // Out of bast and back.
-        let fd = OwnedFd::from(a).into_raw_fd();
-        // SAFETY: it was given up in the line above.
-        drop(unsafe { Handle::from_raw(fd, Kind::Stream) });
+        drop(Handle::from_owned(a.into_blocking().expect("a mode").into(), Kind::Stream));
     }
     rig.settle();
     assert_eq!(open_descriptors(), before);
+}
+
+/// Readiness of what is not ours, and of what is no socket.
+#[cfg(unix)]
+mod on_unix {
+    use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+    use bast_io::{HandleRef, Interest};
+
+    use super::*;
+
+    on_real_drivers!(foreign_polls, regular_files_are_ready);
+
+    fn foreign_polls(rig: &mut Rig) {
+        // An eventfd, a pipe and a socket that are not ours, waited for again and again; the driver
+        // keeps nothing of them, so the numbers may be closed and reused between.
+        for round in 0..200 {
+            // SAFETY: an eventfd made for us.
+            let fd =
+                unsafe { OwnedFd::from_raw_fd(c::eventfd(0, c::EFD_CLOEXEC | c::EFD_NONBLOCK)) };
+            let handle = HandleRef::foreign(fd.as_fd());
+            let readable = rig.start(Op::Poll { handle, interest: Interest::Readable });
+            assert_eq!(rig.run(Op::Poll { handle, interest: Interest::Writable }).0, 0);
+            rig.settle();
+            assert_eq!(rig.peek(readable), None, "round {round}");
+            // Two waiters at once.
+            let twice = rig.start(Op::Poll { handle, interest: Interest::Readable });
+            let mut writer = std::fs::File::from(fd.try_clone().expect("a clone"));
+            writer.write_all(&1_u64.to_ne_bytes()).expect("counted");
+            assert_eq!(rig.wait(readable).0, 0);
+            assert_eq!(rig.wait(twice).0, 0);
+            assert_eq!(rig.run(Op::Poll { handle, interest: Interest::Readable }).0, 0);
+        }
+        // A pipe: readable at the end of its writer, an error is readiness too.
+        let (reader, writer) = pipe_ends();
+        let [reader, writer] = [reader, writer].map(OwnedFd::from);
+        let handle = HandleRef::foreign(reader.as_fd());
+        let waiting = rig.start(Op::Poll { handle, interest: Interest::Readable });
+        assert!(rig.is_stuck(waiting));
+        drop(writer);
+        assert_eq!(rig.wait(waiting).0, 0);
+        let (reader, writer) = pipe_ends();
+        drop(reader);
+        let writer = OwnedFd::from(writer);
+        let handle = HandleRef::foreign(writer.as_fd());
+        assert_eq!(rig.run(Op::Poll { handle, interest: Interest::Writable }).0, 0);
+    }
+
+    fn regular_files_are_ready(rig: &mut Rig) {
+        let file = std::fs::File::open("/proc/self/exe").expect("opened");
+        let handle = HandleRef::foreign(file.as_fd());
+        for interest in [Interest::Readable, Interest::Writable] {
+            assert_eq!(rig.run(Op::Poll { handle, interest }).0, 0);
+        }
+        let owned = Handle::from_owned(file.into(), Kind::File);
+        for interest in [Interest::Readable, Interest::Writable] {
+            assert_eq!(rig.run(Op::Poll { handle: owned.as_ref(), interest }).0, 0);
+        }
+        // A number that is nobody's.
+        // SAFETY: only borrowed for the number; 1_000_000 is above what is open here.
+        let nobody = unsafe { std::os::fd::BorrowedFd::borrow_raw(1_000_000) };
+        let op = Op::Poll { handle: HandleRef::foreign(nobody), interest: Interest::Readable };
+        assert!(rig.run(op).is_errno(c::EBADF));
+    }
 }

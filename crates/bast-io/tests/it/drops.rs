@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bast_io::{Interest, Op};
+use bast_io::{Interest, Op, c};
 
 use crate::harness::{Rig, open_descriptors};
 
@@ -20,23 +20,23 @@ fn everything(rig: &mut Rig) -> Vec<bast_io::Handle> {
         let _ = rig.start_accept(&listener);
         let _ = rig.start_recv(a.as_ref(), 100, 0);
         let _ = rig.start(Op::Poll { handle: a.as_ref(), interest: Interest::Readable });
-        let _ = rig.start_recv(b.as_ref(), 100, libc::MSG_PEEK);
+        let _ = rig.start_recv(b.as_ref(), 100, c::MSG_PEEK);
     }
     let (c, d) = rig.pair();
     let (_blocked, _) = rig.fill(&c);
     let _ = rig.start(Op::Poll { handle: c.as_ref(), interest: Interest::Writable });
     let mut handles = vec![listener, full, a, b, c, d];
     for _ in 0..8 {
-        let socket = rig.socket(libc::SOCK_STREAM);
+        let socket = rig.socket(c::SOCK_STREAM);
         let _ = rig.start_connect(&socket, full_addr);
         handles.push(socket);
     }
-    let unconnected = rig.socket(libc::SOCK_DGRAM);
+    let unconnected = rig.socket(c::SOCK_DGRAM);
     rig.bind(&unconnected, "127.0.0.1:0").expect("bound");
     let _ = rig.start_recv(unconnected.as_ref(), 100, 0);
     handles.push(unconnected);
     // And one that is about to succeed, with a descriptor for nobody.
-    let late = rig.socket(libc::SOCK_STREAM);
+    let late = rig.socket(c::SOCK_STREAM);
     let _ = rig.start_connect(&late, addr);
     handles.push(late);
     handles
@@ -76,7 +76,7 @@ fn completed_but_not_collected(rig: &mut Rig) {
     for round in 0..20 {
         let mut own = Rig::seeded(rig.kind, round).expect("the driver was there before");
         let (listener, addr) = own.listener(16);
-        let client = own.socket(libc::SOCK_STREAM);
+        let client = own.socket(c::SOCK_STREAM);
         let _ = own.start_accept(&listener);
         own.settle();
         // The driver has, or will have, an accepted descriptor that nobody asks for.
@@ -150,7 +150,7 @@ mod on_the_pool {
             return;
         }
         let temp = crate::files::Temp::new(rig, "queued_opens");
-        drop(temp.open(rig, libc::O_CREAT | libc::O_RDWR).expect("created"));
+        drop(temp.open(rig, c::O_CREAT | c::O_RDWR).expect("created"));
         let before = open_descriptors();
         for _ in 0..50 {
             let mut own = Rig::new(rig.kind).expect("the driver was there before");

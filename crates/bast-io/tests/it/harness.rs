@@ -33,9 +33,15 @@ macro_rules! on_every_driver {
 /// The same without the simulator, for what only a kernel has.
 macro_rules! on_real_drivers {
     ($($name:ident),+ $(,)?) => {
+        #[cfg(windows)]
+        mod iocp { $(#[test] fn $name() {
+            $crate::harness::test_on(bast_io::DriverKind::Iocp, super::$name);
+        })+ }
+        #[cfg(unix)]
         mod epoll { $(#[test] fn $name() {
             $crate::harness::test_on(bast_io::DriverKind::Epoll, super::$name);
         })+ }
+        #[cfg(unix)]
         mod uring { $(#[test] fn $name() {
             $crate::harness::test_on(bast_io::DriverKind::Uring, super::$name);
         })+ }
@@ -382,6 +388,17 @@ pub fn in_child(test: &str) -> bool {
 }
 
 /// How many descriptors this process has open.
+#[cfg(windows)]
+pub fn open_descriptors() -> usize {
+    use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount};
+    let mut count = 0;
+    // SAFETY: room for the answer.
+    assert_ne!(unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) }, 0);
+    count as usize
+}
+
+/// How many descriptors this process has open.
+#[cfg(unix)]
 pub fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("/proc").count()
 }

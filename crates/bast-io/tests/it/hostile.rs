@@ -1,7 +1,7 @@
 //! Machines that say no: no descriptors left, no io_uring, no locked memory. Each in a process of
 //! its own.
 
-use bast_io::{Driver, DriverKind, Op};
+use bast_io::{Driver, DriverKind, Op, c};
 
 use crate::harness::{Rig, config, errno, in_child, is_wanted, watched};
 
@@ -16,9 +16,9 @@ mod limits {
         let (listener, addr) = rig.listener(16);
         let client = rig.connect(addr).expect("connected");
         let lower = |n| {
-            let limit = libc::rlimit { rlim_cur: n, rlim_max: 1024 };
+            let limit = c::rlimit { rlim_cur: n, rlim_max: 1024 };
             // SAFETY: plain data.
-            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+            assert_eq!(unsafe { c::setrlimit(c::RLIMIT_NOFILE, &raw const limit) }, 0);
         };
         lower(1024);
         // Fill up what is left, so that the next number is beyond the limit.
@@ -28,11 +28,11 @@ mod limits {
             hoard.push(file);
         }
         let ticket = rig.start_accept(&listener);
-        assert_eq!(errno(rig.wait(ticket).into_result()), libc::EMFILE);
-        let op = Op::Socket { domain: libc::AF_INET, kind: libc::SOCK_STREAM, protocol: 0 };
-        assert!(rig.run(op).is_errno(libc::EMFILE));
-        let op = Op::Open { path: c"/dev/null".as_ptr(), flags: libc::O_RDONLY, mode: 0 };
-        assert!(rig.run(op).is_errno(libc::EMFILE));
+        assert_eq!(errno(rig.wait(ticket).into_result()), c::EMFILE);
+        let op = Op::Socket { domain: c::AF_INET, kind: c::SOCK_STREAM, protocol: 0 };
+        assert!(rig.run(op).is_errno(c::EMFILE));
+        let op = Op::Open { path: c"/dev/null".as_ptr(), flags: c::O_RDONLY, mode: 0 };
+        assert!(rig.run(op).is_errno(c::EMFILE));
         // The connection is still there once there is room again.
         drop(hoard);
         let server = rig.accept(&listener);
@@ -43,25 +43,25 @@ mod limits {
 
 /// Makes `io_uring_setup` fail with EPERM in this process, as container runtimes do.
 fn forbid_uring() {
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, k, jt, jf| libc::sock_filter { code, k, jt, jf };
+    const LOAD: u16 = (c::BPF_LD | c::BPF_W | c::BPF_ABS) as u16;
+    const IF_EQUAL: u16 = (c::BPF_JMP | c::BPF_JEQ | c::BPF_K) as u16;
+    const RETURN: u16 = (c::BPF_RET | c::BPF_K) as u16;
+    let step = |code, k, jt, jf| c::sock_filter { code, k, jt, jf };
     let mut filter = [
         // The system call's number is the first word of `seccomp_data`.
         step(LOAD, 0, 0, 0),
-        step(IF_EQUAL, libc::SYS_io_uring_setup as u32, 0, 1),
-        step(RETURN, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0, 0),
-        step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0),
+        step(IF_EQUAL, c::SYS_io_uring_setup as u32, 0, 1),
+        step(RETURN, c::SECCOMP_RET_ERRNO | c::EPERM as u32, 0, 0),
+        step(RETURN, c::SECCOMP_RET_ALLOW, 0, 0),
     ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    let program = c::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: the filter outlives the calls.
     unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_MODE_FILTER;
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program), 0);
-        let tried = libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null_mut::<()>());
-        assert!(tried < 0 && *libc::__errno_location() == libc::EPERM, "the filter does not work");
+        assert_eq!(c::prctl(c::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = c::SECCOMP_MODE_FILTER;
+        assert_eq!(c::prctl(c::PR_SET_SECCOMP, mode, &raw const program), 0);
+        let tried = c::syscall(c::SYS_io_uring_setup, 1, std::ptr::null_mut::<()>());
+        assert!(tried < 0 && *c::__errno_location() == c::EPERM, "the filter does not work");
     }
 }
 
@@ -102,14 +102,14 @@ fn without_locked_memory() {
         return;
     }
     watched("memlock", std::time::Duration::from_secs(300), || {
-        let limit = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+        let limit = c::rlimit { rlim_cur: 4096, rlim_max: 4096 };
         // SAFETY: plain data; a process of our own.
         unsafe {
-            assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit), 0);
+            assert_eq!(c::setrlimit(c::RLIMIT_MEMLOCK, &raw const limit), 0);
             // Root is exempt from the limit; be somebody else.
-            if libc::geteuid() == 0 {
-                assert_eq!(libc::setgid(65_534), 0);
-                assert_eq!(libc::setuid(65_534), 0);
+            if c::geteuid() == 0 {
+                assert_eq!(c::setgid(65_534), 0);
+                assert_eq!(c::setuid(65_534), 0);
             }
         }
         // Several, as a runtime has one for each worker.

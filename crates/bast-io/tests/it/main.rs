@@ -18,6 +18,7 @@ mod cancel;
 mod descriptors;
 mod drops;
 mod files;
+#[cfg(unix)]
 mod hostile;
 mod pool;
 mod race;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use bast_io::{Driver, DriverKind, Op};
+use bast_io::{Driver, DriverKind, Op, c};
 
 use crate::harness::Rig;
 
@@ -21,7 +21,7 @@ unsafe fn count(data: *mut ()) -> i32 {
 }
 
 fn results(rig: &mut Rig) {
-    for value in [0_i32, 7, -libc::ENOENT] {
+    for value in [0_i32, 7, -c::ENOENT] {
         let data = std::ptr::without_provenance_mut(value as usize);
         assert_eq!(
             rig.run(Op::Call { call: give, data, interruptible: false, limited: false }).0,
@@ -43,6 +43,12 @@ fn many(rig: &mut Rig) {
 
 /// With threads of its own.
 mod threads {
+    #[cfg(windows)]
+    use std::ptr::null_mut;
+
+    #[cfg(windows)]
+    use windows_sys::Win32::{Foundation::CloseHandle, System::Pipes::CreatePipe};
+
     use super::*;
 
     on_real_drivers!(
@@ -52,15 +58,38 @@ mod threads {
         later_calls_are_not
     );
 
+    /// Reads what has been written to a pipe, or for ever if it is to take a second or more.
+    #[cfg(windows)]
+    unsafe fn nap(data: *mut ()) -> i32 {
+        use windows_sys::Win32::Storage::FileSystem::{ReadFile, WriteFile};
+        let (mut reader, mut writer, mut n) = (null_mut(), null_mut(), 0);
+        let (mut byte, none) = (0_u8, null_mut());
+        // SAFETY: room for two handles, which are ours, and for one byte.
+        unsafe {
+            assert_ne!(CreatePipe(&raw mut reader, &raw mut writer, null_mut(), 0), 0);
+            let written = if data.addr() < 1_000_000 {
+                WriteFile(writer, &raw const byte, 1, &raw mut n, none)
+            } else {
+                1
+            };
+            let read = written != 0 && ReadFile(reader, &raw mut byte, 1, &raw mut n, none) != 0;
+            let error = std::io::Error::last_os_error();
+            CloseHandle(reader);
+            CloseHandle(writer);
+            if read { 0 } else { -error.raw_os_error().expect("a code") }
+        }
+    }
+
     /// Sleeps for so many microseconds; what the system call says.
+    #[cfg(unix)]
     unsafe fn nap(data: *mut ()) -> i32 {
         let micros = data.addr();
-        let span = libc::timespec {
-            tv_sec: (micros / 1_000_000) as libc::time_t,
+        let span = c::timespec {
+            tv_sec: (micros / 1_000_000) as c::time_t,
             tv_nsec: (micros % 1_000_000 * 1_000) as _,
         };
         // SAFETY: a time of ours, and nothing wanted back.
-        let failed = unsafe { libc::nanosleep(&raw const span, std::ptr::null_mut()) } != 0;
+        let failed = unsafe { c::nanosleep(&raw const span, std::ptr::null_mut()) } != 0;
         if failed { -std::io::Error::last_os_error().raw_os_error().expect("errno") } else { 0 }
     }
 
@@ -85,7 +114,7 @@ mod threads {
                 assert!(rig.now() - asked < 20_000_000_000, "it cannot be interrupted");
             }
             let outcome = rig.wait(call);
-            assert!(outcome.is_errno(libc::EINTR) || outcome.is_errno(libc::ECANCELED));
+            assert!(outcome.is_errno(c::EINTR) || outcome.is_errno(c::ECANCELED));
         }
     }
 
@@ -100,7 +129,9 @@ mod threads {
                 own.cancel(first);
                 own.poll(bast_io::Wait::AtMost(Duration::from_micros(round % 100)));
             }
-            interrupted += u32::from(own.wait(first).is_errno(libc::EINTR));
+            let outcome = own.wait(first);
+            interrupted +=
+                u32::from(outcome.is_errno(c::EINTR) || outcome == bast_io::Outcome::CANCELLED);
             assert_eq!(own.wait(second).0, 0, "round {round}: a signal for another call");
         }
         assert!(interrupted > 0);
@@ -153,7 +184,7 @@ mod threads {
         let third = own.start(Op::Call { call: count, data, interruptible: false, limited: false });
         assert!(own.is_stuck(second) && own.is_stuck(third));
         own.cancel(second);
-        assert!(own.wait(second).is_errno(libc::ECANCELED));
+        assert!(own.wait(second).is_errno(c::ECANCELED));
         gate.open();
         assert_eq!(own.wait(first).0, 1);
         assert_eq!(own.wait(third).0, 0);

@@ -6,11 +6,10 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bast_io::{Handle, HandleRef, Interest, Kind, Op, Wait};
+use bast_io::{Handle, HandleRef, Interest, Kind, Op, Wait, c};
 
 use crate::harness::{Dice, Rig, in_child, open_descriptors, path, rounds, seed};
 
@@ -87,7 +86,7 @@ fn race_readers(rig: &mut Rig, most: u64) {
                     expected.check(&bytes);
                 }
                 Err(error) => {
-                    assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+                    assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
                     cancelled += 1;
                 }
             }
@@ -103,7 +102,7 @@ fn race_readers(rig: &mut Rig, most: u64) {
                 received += bytes.len() as u64;
                 expected.check(&bytes);
             }
-            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ECANCELED)),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(c::ECANCELED)),
         }
     }
     drop(b);
@@ -145,7 +144,7 @@ fn accept(rig: &mut Rig) {
                 drop(unsafe { Handle::from_raw(fd as i32, Kind::Stream) });
             }
             Err(error) => {
-                assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+                assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
                 cancelled += 1;
                 // Nobody is left in the queue for the next round.
                 if client.is_some() {
@@ -167,7 +166,7 @@ fn send(rig: &mut Rig) {
     let mut dice = Dice::new(seed());
     let (a, b) = rig.pair();
     let buffer = 8192_i32;
-    let opt = bast_io::SockOpt { level: libc::SOL_SOCKET, name: libc::SO_SNDBUF };
+    let opt = bast_io::SockOpt { level: c::SOL_SOCKET, name: c::SO_SNDBUF };
     let value = (&raw const buffer).cast();
     let _ = rig.run(Op::SetOpt { handle: a.as_ref(), opt, value, len: 4 });
     // A simulated connection holds 64 KiB at most, and runs under several seeds.
@@ -196,7 +195,7 @@ fn send(rig: &mut Rig) {
                 sent += n;
             }
             Err(error) => {
-                assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+                assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
                 cancelled += 1;
             }
         }
@@ -223,7 +222,7 @@ fn connect(rig: &mut Rig) {
     let before = open_descriptors();
     let (mut connected, mut cancelled) = (0, 0);
     for _ in 0..rounds(20_000) / 20 {
-        let socket = rig.socket(libc::SOCK_STREAM);
+        let socket = rig.socket(c::SOCK_STREAM);
         let ticket = rig.start_connect(&socket, addr);
         dawdle(rig, &mut dice);
         rig.cancel(ticket);
@@ -233,7 +232,7 @@ fn connect(rig: &mut Rig) {
                 rig.send_all(&socket, b"x");
             }
             Err(error) => {
-                assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+                assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
                 cancelled += 1;
             }
         }
@@ -258,7 +257,7 @@ fn files(rig: &mut Rig) {
     // On the pool or in the ring: a cancelled write has either happened in full or not at all.
     let mut dice = Dice::new(seed());
     let temp = crate::files::Temp::new(rig, "race");
-    let file = temp.open(rig, libc::O_CREAT | libc::O_RDWR | libc::O_TRUNC).expect("created");
+    let file = temp.open(rig, c::O_CREAT | c::O_RDWR | c::O_TRUNC).expect("created");
     let mut now = [0_u8; 16];
     crate::files::write_all(rig, &file, &now, Some(0));
     let mut cancelled = 0;
@@ -271,7 +270,7 @@ fn files(rig: &mut Rig) {
             Ok(1) => now[place] = round as u8,
             Ok(n) => panic!("{n} of 1 byte written"),
             Err(error) => {
-                assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+                assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
                 cancelled += 1;
             }
         }
@@ -281,7 +280,7 @@ fn files(rig: &mut Rig) {
         }
         match rig.received(read) {
             Ok(bytes) => assert_eq!(bytes, now[..bytes.len()]),
-            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ECANCELED)),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(c::ECANCELED)),
         }
     }
     println!("{cancelled} cancelled");
@@ -294,7 +293,7 @@ fn opens(rig: &mut Rig) {
     // Descriptors that are made while nobody wants them any more.
     let mut dice = Dice::new(seed());
     let temp = crate::files::Temp::new(rig, "opens");
-    drop(temp.open(rig, libc::O_CREAT | libc::O_RDWR).expect("created"));
+    drop(temp.open(rig, c::O_CREAT | c::O_RDWR).expect("created"));
     let before = open_descriptors();
     let (mut opened, mut cancelled) = (0, 0);
     for _ in 0..rounds(20_000) / 10 {
@@ -310,7 +309,7 @@ fn opens(rig: &mut Rig) {
                     drop(unsafe { Handle::from_raw(fd as i32, Kind::File) });
                 }
                 Err(error) => {
-                    assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+                    assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
                     cancelled += 1;
                 }
             }
@@ -361,7 +360,7 @@ mod threads {
                     received += bytes.len() as u64;
                 }
                 Err(error) => {
-                    assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+                    assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
                     cancelled += 1;
                     // Let some data come, so that the next one is a race again.
                     if dice.below(2) == 0 {
@@ -386,11 +385,53 @@ mod threads {
         println!("{cancelled} cancelled, {received} bytes received");
     }
 
+    #[cfg(windows)]
     fn poll(rig: &mut Rig) {
+        use std::os::windows::io::AsSocket;
+
+        let here = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
+        let there = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
+        let to = here.local_addr().expect("a name");
+        here.set_nonblocking(true).expect("a mode");
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut dice = Dice::new(78);
+            while !stopped.load(Ordering::Relaxed) {
+                let _ = there.send_to(b"x", to);
+                (0..dice.below(5_000)).for_each(|_| std::hint::spin_loop());
+            }
+        });
+        let mut dice = Dice::new(seed());
+        let (mut ready, mut cancelled) = (0, 0);
+        for _ in 0..rounds(20_000) {
+            let handle = HandleRef::foreign(here.as_socket());
+            let ticket = rig.start(Op::Poll { handle, interest: Interest::Readable });
+            dawdle(rig, &mut dice);
+            rig.cancel(ticket);
+            let outcome = rig.wait(ticket);
+            if outcome.0 == 0 {
+                ready += 1;
+                // All that is there, so that the next one may wait.
+                here.recv(&mut [0; 8]).expect("it was said to be readable");
+                while here.recv(&mut [0; 8]).is_ok() {}
+            } else {
+                assert!(outcome.is_errno(c::ECANCELED), "{outcome:?}");
+                cancelled += 1;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        thread.join().expect("the writer");
+        println!("{ready} ready, {cancelled} cancelled");
+        assert!(ready > 0);
+    }
+
+    #[cfg(unix)]
+    fn poll(rig: &mut Rig) {
+        use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
         // SAFETY: an eventfd made for us.
-        let fd = unsafe {
-            OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))
-        };
+        let fd = unsafe { OwnedFd::from_raw_fd(c::eventfd(0, c::EFD_CLOEXEC | c::EFD_NONBLOCK)) };
         let mut other = std::fs::File::from(fd.try_clone().expect("a clone"));
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -414,11 +455,11 @@ mod threads {
                 let mut count = [0_u8; 8];
                 // SAFETY: eight bytes.
                 let n = unsafe {
-                    libc::read(std::os::fd::AsRawFd::as_raw_fd(&fd), count.as_mut_ptr().cast(), 8)
+                    c::read(std::os::fd::AsRawFd::as_raw_fd(&fd), count.as_mut_ptr().cast(), 8)
                 };
                 assert_eq!(n, 8, "it was said to be readable, and nobody else reads it");
             } else {
-                assert!(outcome.is_errno(libc::ECANCELED), "{outcome:?}");
+                assert!(outcome.is_errno(c::ECANCELED), "{outcome:?}");
                 cancelled += 1;
             }
         }

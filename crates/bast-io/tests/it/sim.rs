@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use bast_io::{DriverKind, Handle, Kind, Op, SockAddr, Wait};
+use bast_io::{DriverKind, Handle, Kind, Op, SockAddr, Wait, c};
 
 use crate::harness::{Dice, Rig, errno, is_wanted, rounds, sock, watched};
 
@@ -23,7 +23,7 @@ fn run(seed: u64, length: usize) -> Vec<(u64, usize, i32)> {
         probe.as_ref().raw()
     };
     let (listener, addr) = rig.listener(4);
-    let clients: Vec<_> = (0..6).map(|_| rig.socket(libc::SOCK_STREAM)).collect();
+    let clients: Vec<_> = (0..6).map(|_| rig.socket(c::SOCK_STREAM)).collect();
     let connects: Vec<_> = clients.iter().map(|c| rig.start_connect(c, addr)).collect();
     let servers: Vec<_> = (0..6).map(|_| rig.accept(&listener)).collect();
     for ticket in connects {
@@ -79,8 +79,8 @@ fn run(seed: u64, length: usize) -> Vec<(u64, usize, i32)> {
                     trace.push((rig.now(), step, bytes.len() as i32));
                 }
                 Err(error) => {
-                    assert_eq!(error.raw_os_error(), Some(libc::ECANCELED), "seed {seed}");
-                    trace.push((rig.now(), step, -libc::ECANCELED));
+                    assert_eq!(error.raw_os_error(), Some(c::ECANCELED), "seed {seed}");
+                    trace.push((rig.now(), step, -c::ECANCELED));
                 }
             }
         }
@@ -175,7 +175,7 @@ fn retrying_brings_what_is_under_way() {
             assert_eq!(rig.wait(sent).0, 1);
             // Each try ends at once, so no poll ever has to wait, and each says that it would.
             let arrived = (0..100_000).any(|_| {
-                let ticket = rig.start_recv(a.as_ref(), 1, libc::MSG_DONTWAIT);
+                let ticket = rig.start_recv(a.as_ref(), 1, c::MSG_DONTWAIT);
                 while rig.peek(ticket).is_none() {
                     rig.poll(Wait::Forever);
                 }
@@ -196,7 +196,7 @@ fn a_full_backlog_times_out() {
         let (_listener, addr) = rig.listener(1);
         let _first = rig.connect(addr).expect("connected");
         let before = rig.now();
-        assert_eq!(errno(rig.connect(addr)), libc::ETIMEDOUT);
+        assert_eq!(errno(rig.connect(addr)), c::ETIMEDOUT);
         assert!(rig.now() - before > 60_000_000_000, "a minute and more, as in a kernel");
     });
 }
@@ -224,10 +224,25 @@ fn forever_sleeps_until_another_thread_helps() {
 }
 
 /// Processor time of this thread.
+#[cfg(windows)]
 fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    use windows_sys::Win32::System::Threading::{GetCurrentThread, GetThreadTimes};
     // SAFETY: plain data.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let mut times: [windows_sys::Win32::Foundation::FILETIME; 4] = unsafe { std::mem::zeroed() };
+    let [begun, ended, kernel, user] = times.each_mut().map(std::ptr::from_mut);
+    // SAFETY: room for four times.
+    assert_ne!(unsafe { GetThreadTimes(GetCurrentThread(), begun, ended, kernel, user) }, 0);
+    let hundreds =
+        |i: usize| (u64::from(times[i].dwHighDateTime) << 32) | u64::from(times[i].dwLowDateTime);
+    Duration::from_nanos(100 * (hundreds(2) + hundreds(3)))
+}
+
+/// Processor time of this thread.
+#[cfg(unix)]
+fn cpu_time() -> Duration {
+    let mut time = c::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: plain data.
+    unsafe { c::clock_gettime(c::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
@@ -242,16 +257,16 @@ fn worlds_are_apart() {
         assert!(a.is_simulated());
         // Another world's descriptors, and a kernel's, are nobody's here.
         let ticket = two.start_recv(a.as_ref(), 1, 0);
-        assert_eq!(errno(two.received(ticket)), libc::EBADF);
+        assert_eq!(errno(two.received(ticket)), c::EBADF);
         let real = Handle::from_owned(
             std::net::UdpSocket::bind("127.0.0.1:0").expect("bound").into(),
             Kind::Datagram,
         );
         let ticket = two.start_recv(real.as_ref(), 1, 0);
-        assert_eq!(errno(two.received(ticket)), libc::EBADF);
+        assert_eq!(errno(two.received(ticket)), c::EBADF);
         // The same port in both.
         let (listener, addr) = one.listener(1);
-        let socket = two.socket(libc::SOCK_STREAM);
+        let socket = two.socket(c::SOCK_STREAM);
         two.bind(&socket, &addr.to_string()).expect("free in this world");
         drop((listener, socket));
         // Descriptors may outlive their driver; their numbers are not given to another world.
@@ -280,7 +295,7 @@ fn worlds_end_with_their_descriptors() {
                 rig.cancel(ticket);
             }
             drop((listener, client));
-            let op = Op::Open { path: c"x".as_ptr(), flags: libc::O_CREAT, mode: 0 };
+            let op = Op::Open { path: c"x".as_ptr(), flags: c::O_CREAT, mode: 0 };
             let _ = rig.start(op);
         }
     });
@@ -301,7 +316,7 @@ fn closing_under_an_operation_cancels_it() {
             // The number is used again at once; the operation is not confused by it.
             let (c, d) = rig.pair();
             rig.send_all(&d, b"x");
-            assert_eq!(errno(rig.received(waiting)), libc::ECANCELED);
+            assert_eq!(errno(rig.received(waiting)), c::ECANCELED);
             assert_eq!(rig.recv(&c, 1).expect("received"), b"x");
             drop(b);
         }
@@ -315,8 +330,8 @@ fn what_it_does_not_have_is_refused() {
     }
     watched("sim", Duration::from_secs(60), || {
         let mut rig = rig(1);
-        let unix = Op::Socket { domain: libc::AF_UNIX, kind: libc::SOCK_STREAM, protocol: 0 };
-        assert!(rig.run(unix).is_errno(libc::EAFNOSUPPORT));
+        let unix = Op::Socket { domain: c::AF_UNIX, kind: c::SOCK_STREAM, protocol: 0 };
+        assert!(rig.run(unix).is_errno(c::EAFNOSUPPORT));
         let (a, b) = rig.pair();
         let op = Op::Splice {
             from: a.as_ref(),
@@ -325,9 +340,9 @@ fn what_it_does_not_have_is_refused() {
             to_offset: None,
             len: 1,
         };
-        assert!(rig.run(op).is_errno(libc::EINVAL));
+        assert!(rig.run(op).is_errno(c::EINVAL));
         // Version 6 works as version 4 does.
-        let op = Op::Socket { domain: libc::AF_INET6, kind: libc::SOCK_STREAM, protocol: 0 };
+        let op = Op::Socket { domain: c::AF_INET6, kind: c::SOCK_STREAM, protocol: 0 };
         let fd = rig.run(op).into_result().expect("a socket") as i32;
         // SAFETY: it was made for us.
         let six = unsafe { Handle::from_raw(fd, Kind::Stream) };

@@ -2,21 +2,18 @@
 
 use std::net::SocketAddr;
 
-use bast_io::{Handle, HandleRef, Kind, Op};
+use bast_io::{Handle, HandleRef, Kind, Op, c};
 
 use crate::harness::{Rig, Ticket, empty, inet, sock};
 
 impl Rig {
     /// A new socket of the internet, version 4.
     pub fn socket(&mut self, kind: i32) -> Handle {
-        let outcome = self.run(Op::Socket {
-            domain: libc::AF_INET,
-            kind: kind | libc::SOCK_CLOEXEC,
-            protocol: 0,
-        });
+        let outcome =
+            self.run(Op::Socket { domain: c::AF_INET, kind: kind | c::SOCK_CLOEXEC, protocol: 0 });
         let fd = outcome.into_result().expect("a socket") as i32;
         let kind = match kind & 0xf {
-            libc::SOCK_DGRAM => Kind::Datagram,
+            c::SOCK_DGRAM => Kind::Datagram,
             _ => Kind::Stream,
         };
         // SAFETY: it was made for us.
@@ -26,8 +23,8 @@ impl Rig {
     /// A listener on a free port.
     pub fn listener(&mut self, backlog: i32) -> (Handle, SocketAddr) {
         let outcome = self.run(Op::Socket {
-            domain: libc::AF_INET,
-            kind: libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+            domain: c::AF_INET,
+            kind: c::SOCK_STREAM | c::SOCK_CLOEXEC | c::SOCK_NONBLOCK,
             protocol: 0,
         });
         let fd = outcome.into_result().expect("a socket") as i32;
@@ -64,7 +61,7 @@ impl Rig {
 
     /// A connected stream to `to`.
     pub fn connect(&mut self, to: SocketAddr) -> std::io::Result<Handle> {
-        let handle = self.socket(libc::SOCK_STREAM);
+        let handle = self.socket(c::SOCK_STREAM);
         let ticket = self.start_connect(&handle, to);
         self.wait(ticket).into_result()?;
         Ok(handle)

@@ -11,6 +11,7 @@ use windows_sys::Win32::System::IO::{CancelIoEx, GetOverlappedResult};
 
 use super::launch::close_event;
 use super::lent::overlapped;
+use super::stage;
 use crate::sys::{self, Mode, c};
 use crate::{Op, Outcome, Record};
 
@@ -69,6 +70,9 @@ unsafe fn as_unix(op: &Op, outcome: Outcome) -> Outcome {
             }
             Op::Recv { .. } | Op::Read { .. } | Op::ReadV { .. } => {
                 sys::received(outcome, room(op))
+            }
+            Op::Write { handle, .. } | Op::WriteV { handle, .. } if !handle.is_socket() => {
+                sys::unread_is_broken(outcome)
             }
             Op::Send { .. } | Op::SendMsg { .. } | Op::Write { .. } | Op::WriteV { .. } => {
                 sys::sent(outcome)
@@ -140,6 +144,8 @@ pub(super) unsafe fn finish(record: NonNull<Record>) -> Outcome {
             0.. => Outcome(moved),
             // A warning: there was more than there was room for. A stream's reader gets the rest later.
             e::STATUS_BUFFER_OVERFLOW if moved > 0 && !is_datagram(op) => Outcome(moved),
+            // Its half was shut down under it.
+            e::STATUS_CANCELLED if (*record.as_ptr()).stage == stage::SHUT => Outcome(moved),
             // It was cancelled after it had begun.
             e::STATUS_CANCELLED if moved > 0 && transfers(op) => Outcome(moved),
             _ => error(op, e::RtlNtStatusToDosError(status)),
@@ -160,7 +166,10 @@ pub(super) unsafe fn finish(record: NonNull<Record>) -> Outcome {
                 ws::setsockopt(s, ws::SOL_SOCKET, name, std::ptr::null(), 0);
                 outcome = Outcome(0);
             }
-            Op::Poll { .. } | Op::Again { .. } if outcome.0 >= 0 => outcome = Outcome(0),
+            // The end of a pipe is something to read.
+            Op::Poll { .. } | Op::Again { .. } if outcome != Outcome::CANCELLED => {
+                outcome = Outcome(sys::end_is_zero(outcome).0.min(0));
+            }
             _ => {}
         }
         give_up(record);

@@ -388,7 +388,8 @@ impl Iocp {
         }
     }
 
-    /// Waits until an object is signalled.
+    /// Waits until an object is signalled, or until there is something in a pipe: by a read of no bytes, which
+    /// completes then. A file is always ready, and so is a pipe to be written to, of which nobody can tell.
     ///
     /// # Safety
     /// As [`Iocp::transfer`].
@@ -396,7 +397,33 @@ impl Iocp {
         &mut self,
         record: NonNull<Record>,
         handle: HandleRef,
+        interest: Interest,
     ) -> Option<Outcome> {
+        if handle.kind == Kind::File {
+            return Some(Outcome(0));
+        }
+        if handle.id != 0 && sys::is_pipe(handle.raw) {
+            if interest == Interest::Writable || sys::has_data(handle.raw) {
+                return Some(Outcome(0));
+            }
+            let place = self.table.place(handle, self.port());
+            if place == Place::Inside {
+                // Its read would wait in the call, and nothing tells when it would not.
+                return Some(Outcome::from_errno(c::EOPNOTSUPP));
+            }
+            let file = sys::handle(handle.raw);
+            // SAFETY: only an address, to which nothing is written.
+            let nothing = Transfer::Read(unsafe { overlapped(record) }.cast(), 0);
+            // SAFETY: the caller's promise.
+            return unsafe {
+                self.launch(record, place, 0, |record| {
+                    match nothing.start(file, overlapped(record)) {
+                        (true, _) => Ok(()),
+                        _ => Err(sys::last_error()),
+                    }
+                })
+            };
+        }
         if sys::is_signalled(handle.raw) {
             return Some(Outcome(0));
         }

@@ -57,13 +57,16 @@ use self::table::Table;
 use super::remote::Remote;
 use super::{Config, Wait};
 use crate::list::List;
+use crate::op::{Half, Interest};
 use crate::sys::{self, Mode};
-use crate::{Done, Op, Outcome, Pool, Record, Waker};
+use crate::{Done, HandleRef, Op, Outcome, Pool, Record, Waker};
 
 /// Where a record is, kept in its `stage`.
 mod stage {
     /// A call is under way; a packet will come.
     pub(super) const KERNEL: u8 = 1;
+    /// As `KERNEL`; it receives, and its half has been shut down.
+    pub(super) const SHUT: u8 = 6;
     /// A thread waits for an object.
     pub(super) const OBJECT: u8 = 2;
     /// With the pool.
@@ -135,8 +138,15 @@ impl Iocp {
         unsafe {
             let op = &(*record.as_ptr()).op;
             match *op {
-                _ if op.is_dontwait() || op.is_immediate() => Some(sys::call(op, Mode::NoWait)),
+                Op::Shutdown { handle, how } => {
+                    let outcome = sys::call(op, Mode::NoWait);
+                    if outcome.0 >= 0 && how != Half::Write {
+                        self.shut(handle);
+                    }
+                    Some(outcome)
+                }
                 Op::Splice { .. } => Some(sys::call(op, Mode::NoWait)),
+                _ if op.is_dontwait() || op.is_immediate() => Some(sys::call(op, Mode::NoWait)),
                 Op::Accept { .. } => self.accept(record, op),
                 Op::Connect { .. } => self.connect(record, op),
                 Op::SendFile { .. } => self.send_file(record, op),
@@ -155,11 +165,29 @@ impl Iocp {
                 }
                 Op::Poll { handle, interest } | Op::Again { handle, interest } => {
                     if handle.kind.is_object() {
-                        return self.poll_object(record, handle);
+                        return self.poll_object(record, handle, interest);
                     }
                     self.poll_socket(record, handle, interest)
                 }
                 _ => self.offload(record),
+            }
+        }
+    }
+
+    /// Ends what still waits to receive from a socket whose reading half was shut down: Windows ends only what comes
+    /// later. (What waits in another driver goes on waiting.)
+    #[cold]
+    fn shut(&mut self, handle: HandleRef) {
+        let mut next = self.inflight.front();
+        while let Some(record) = next {
+            // SAFETY: io 1: it is on the list, hence lent.
+            unsafe {
+                next = (*record.as_ptr()).next;
+                let op = &(*record.as_ptr()).op;
+                if op.waits_for() == Some((handle, Interest::Readable)) && !op.is_gated() {
+                    (*record.as_ptr()).stage = stage::SHUT;
+                    CancelIoEx(sys::handle(handle.raw), lent::overlapped(record));
+                }
             }
         }
     }
@@ -172,7 +200,7 @@ impl Iocp {
         // and both leave `stage` alone.
         unsafe {
             match (*r).stage {
-                stage::KERNEL => {
+                stage::KERNEL | stage::SHUT => {
                     // Too late is no error: the packet tells.
                     let handle = sys::handle((*r).op.descriptor().unwrap_or(-1));
                     CancelIoEx(handle, lent::overlapped(record));

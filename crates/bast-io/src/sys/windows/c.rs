@@ -212,10 +212,10 @@ pub const O_CREAT: c_int = 0o100;
 pub const O_EXCL: c_int = 0o200;
 pub const O_TRUNC: c_int = 0o1000;
 pub const O_APPEND: c_int = 0o2000;
+/// No handle of ours is inherited.
+pub const O_CLOEXEC: c_int = 0;
 pub const O_NONBLOCK: c_int = 0o4000;
 pub const O_DIRECTORY: c_int = 0o20_0000;
-/// The handle is asked by overlapped calls, at offsets.
-pub const O_OVERLAPPED: c_int = 0o1000_0000;
 pub const AT_FDCWD: c_int = -100;
 pub const AT_EMPTY_PATH: c_int = 0x1000;
 pub const AT_STATX_DONT_SYNC: c_int = 0x4000;

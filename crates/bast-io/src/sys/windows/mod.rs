@@ -17,10 +17,13 @@ mod socket;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use windows_sys::Win32::Foundation::{
-    CloseHandle, ERROR_HANDLE_EOF, GetLastError, HANDLE, WAIT_OBJECT_0,
+    CloseHandle, ERROR_HANDLE_EOF, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED, GetLastError, HANDLE,
+    WAIT_OBJECT_0,
 };
 use windows_sys::Win32::Networking::WinSock as ws;
+use windows_sys::Win32::Storage::FileSystem::{FILE_TYPE_PIPE, GetFileType};
 use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
+use windows_sys::Win32::System::Pipes::PeekNamedPipe;
 use windows_sys::Win32::System::Threading::{INFINITE, WaitForSingleObject};
 
 pub(crate) use self::file::{Transfer, access, overlapped_at, pieces};
@@ -139,10 +142,41 @@ pub(crate) fn is_signalled(fd: i32) -> bool {
     unsafe { WaitForSingleObject(handle(fd), 0) == WAIT_OBJECT_0 }
 }
 
+/// Whether it is a pipe. (Or a socket, which is asked otherwise.)
+pub(crate) fn is_pipe(fd: i32) -> bool {
+    // SAFETY: no memory is involved.
+    unsafe { GetFileType(handle(fd)) == FILE_TYPE_PIPE }
+}
+
+/// Whether a read of a pipe would not wait: there is something, or nothing will come any more.
+pub(crate) fn has_data(fd: i32) -> bool {
+    let (mut there, none) = (0u32, std::ptr::null_mut());
+    // SAFETY: room for one answer.
+    let known = unsafe {
+        PeekNamedPipe(
+            handle(fd),
+            none,
+            0,
+            std::ptr::null_mut(),
+            &raw mut there,
+            std::ptr::null_mut(),
+        )
+    };
+    known == 0 || there > 0
+}
+
 /// The end of a stream, as a read says it; other outcomes stay.
 pub(crate) const fn end_is_zero(outcome: Outcome) -> Outcome {
     if outcome.is_errno(c::EPIPE) || outcome.is_errno(ERROR_HANDLE_EOF as i32) {
         return Outcome(0);
+    }
+    outcome
+}
+
+/// A pipe that nobody reads, as a write says it; other outcomes stay.
+pub(crate) const fn unread_is_broken(outcome: Outcome) -> Outcome {
+    if outcome.is_errno(ERROR_NO_DATA as i32) || outcome.is_errno(ERROR_PIPE_NOT_CONNECTED as i32) {
+        return Outcome::from_errno(c::EPIPE);
     }
     outcome
 }
@@ -205,7 +239,10 @@ pub(crate) unsafe fn call(op: &Op, mode: Mode) -> Outcome {
 
 /// Waits for a socket to be ready, or for an object to be signalled.
 fn poll(handle: HandleRef, interest: Interest, mode: Mode) -> Outcome {
-    if handle.kind.is_object() {
+    if handle.kind == Kind::File {
+        return Outcome(0);
+    }
+    if handle.kind.is_object() && !(handle.id != 0 && is_pipe(handle.raw)) {
         let wait = if mode == Mode::Block { INFINITE } else { 0 };
         // SAFETY: no memory is involved.
         return match unsafe { WaitForSingleObject(self::handle(handle.raw), wait) } {

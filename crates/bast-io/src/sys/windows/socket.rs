@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use windows_sys::Win32::Foundation::{HANDLE_FLAG_INHERIT, SetHandleInformation};
 use windows_sys::Win32::Networking::WinSock as ws;
-use windows_sys::Win32::System::Pipes::PeekNamedPipe;
 
 use super::{MAX_RW, c, end_is_zero, handle, last_error, socket};
 use crate::op::{Half, SockOpt};
@@ -88,12 +87,7 @@ pub(crate) fn wait_fd(fd: i32, events: i16, timeout: Option<Duration>) -> i16 {
 fn wait_pipe(fd: i32, events: i16, timeout: Option<Duration>) -> i16 {
     let end = timeout.and_then(|t| Instant::now().checked_add(t));
     loop {
-        let mut there = 0u32;
-        // SAFETY: room for one answer.
-        let known = unsafe {
-            PeekNamedPipe(handle(fd), null_mut(), 0, null_mut(), &raw mut there, null_mut())
-        };
-        if known == 0 || there > 0 || events & 2 != 0 {
+        if events & 2 != 0 || super::has_data(fd) {
             return events; // What is no pipe, or has lost its writer, is asked itself.
         }
         if timeout.is_some() && end.is_none_or(|end| Instant::now() >= end) {
@@ -141,6 +135,10 @@ pub(super) unsafe fn call(op: &Op) -> Outcome {
             Op::SetOpt { opt: SockOpt { name: c::SO_REUSEADDR, .. }, .. } => Outcome(0),
             Op::SetOpt { handle, opt, value, len } => {
                 outcome(ws::setsockopt(socket(handle.raw), opt.level, opt.name, value, len as i32))
+            }
+            Op::GetOpt { opt: SockOpt { name: c::SO_REUSEADDR, .. }, value, .. } => {
+                value.cast::<i32>().write_unaligned(0);
+                Outcome(0)
             }
             Op::GetOpt { handle, opt, value, len } => {
                 outcome(ws::getsockopt(socket(handle.raw), opt.level, opt.name, value, len.cast()))
