@@ -154,7 +154,8 @@ impl TcpListener {
 
     /// A listener for each worker, all at one address (`SO_REUSEPORT`; of port 0 all have the same port). The kernel
     /// spreads connections over them by a hash, so a connection can be accepted and served on one worker without a
-    /// hand-over: [`serve_per_worker`](super::serve_per_worker) does that.
+    /// hand-over: [`serve_per_worker`](super::serve_per_worker) does that. (Where there is no such option, on Windows,
+    /// all of them are the same listener.)
     ///
     /// All of them must be served. The kernel does not look whether a listener's worker is busy: every connection
     /// waits for its own listener. When one is closed, the connections that it has not accepted are reset, and so a
@@ -170,7 +171,8 @@ impl TcpListener {
         addrs::first(addr, |addr| {
             let bound = per_worker::bind(addr, ops::STREAM, Kind::Listener)?;
             bound.iter().try_for_each(|handle| ops::listen(handle, BACKLOG))?;
-            Ok(bound.into_iter().map(TcpListener::from_handle).collect())
+            let all = bound.into_iter().map(TcpListener::from_handle).collect();
+            per_worker::shared(all, TcpListener::try_clone)
         })
     }
 

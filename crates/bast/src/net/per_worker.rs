@@ -7,6 +7,8 @@
 //!                        ╰─▶ …
 //! ```
 //!
+//! Where there is no such option (Windows) all workers have the same socket, and whoever is first takes what comes.
+//!
 //! The first socket is bound alone: so an address that is in use is an error, as with `bind`, and a port that the kernel
 //! chooses is nobody else's. Only then it is opened to the others, which ask for the very same address.
 
@@ -24,7 +26,7 @@ use super::{TcpListener, TcpStream, inet};
 /// The first and the longest wait after there was no stack for a connection's fiber.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
-/// A bound socket for each worker. What is returned is not listening yet.
+/// A bound socket for each worker, or a single one where the kernel cannot choose. What is returned is not listening yet.
 pub(super) fn bind(addr: SocketAddr, ty: i32, kind: Kind) -> io::Result<Vec<Handle>> {
     let open = |addr: SocketAddr, share: bool| {
         let handle = ops::socket(ops::family(&addr), ty, 0, kind)?;
@@ -40,11 +42,27 @@ pub(super) fn bind(addr: SocketAddr, ty: i32, kind: Kind) -> io::Result<Vec<Hand
     let workers = bast_rt::workers();
     let first = open(addr, false)?;
     if workers > 1 {
-        ops::set_flag(&first, ops::REUSE_PORT, true)?;
+        match ops::set_flag(&first, ops::REUSE_PORT, true) {
+            Err(error) if ops::is_unknown_option(&error) => return Ok(vec![first]),
+            result => result?,
+        }
     }
     let addr = inet(&ops::local_addr(&first)?)?;
     let others = (1..workers).map(|_| open(addr, true));
     std::iter::once(Ok(first)).chain(others).collect()
+}
+
+/// As many as there are workers: what is missing shares the last.
+pub(super) fn shared<T>(
+    mut all: Vec<T>,
+    clone: impl Fn(&T) -> io::Result<T>,
+) -> io::Result<Vec<T>> {
+    while let Some(last) = all.last()
+        && all.len() < bast_rt::workers()
+    {
+        all.push(clone(last)?);
+    }
+    Ok(all)
 }
 
 /// Serves each of `listeners` on a worker of its own, the first on worker 0, and each connection in a fiber on the worker

@@ -82,7 +82,8 @@ impl UdpSocket {
     pub fn bind_per_worker<A: ToSocketAddrs>(addr: A) -> io::Result<Vec<UdpSocket>> {
         addrs::first(addr, |addr| {
             let bound = per_worker::bind(addr, ops::DATAGRAM, Kind::Datagram)?;
-            Ok(bound.into_iter().map(UdpSocket::from_handle).collect())
+            let all = bound.into_iter().map(UdpSocket::from_handle).collect();
+            per_worker::shared(all, UdpSocket::try_clone)
         })
     }
 

@@ -8,7 +8,7 @@ use std::os::{fd::AsFd, unix::fs::PermissionsExt};
 use std::time::Duration;
 
 use crate::fs::Temp;
-use crate::harness::{needs_kernel, twins};
+use crate::harness::{needs_kernel, std_differs_on_windows, twins};
 
 /// More than any buffer or pipe on the way, of an odd length, with no period that would hide a swap.
 fn bytes(length: usize) -> Vec<u8> {
@@ -230,6 +230,7 @@ twins! {
     }
 
     fn timeouts_and_modes() {
+        std_differs_on_windows!("a timeout is TimedOut");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let tcp = || (TcpStream::connect(addr).unwrap(), listener.accept().unwrap().0);

@@ -72,6 +72,16 @@ macro_rules! needs_kernel {
 }
 pub(crate) use needs_kernel;
 
+/// Says in a twin that std does it differently on Windows, where bast does what it does everywhere.
+macro_rules! std_differs_on_windows {
+    ($why:literal) => {
+        if STD && cfg!(windows) {
+            return;
+        }
+    };
+}
+pub(crate) use std_differs_on_windows;
+
 macro_rules! twins {
     ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
         mod on_std {
@@ -115,6 +125,7 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
 /// std's names.
 #[allow(unused_imports)]
 pub(crate) mod on_std {
+    pub(crate) const STD: bool = true;
     pub(crate) use std::io::pipe;
     pub(crate) use std::net::{
         Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
@@ -159,6 +170,7 @@ pub(crate) mod on_std {
 /// bast's names.
 #[allow(unused_imports)]
 pub(crate) mod on_bast {
+    pub(crate) const STD: bool = false;
     pub(crate) use bast::fiber_local as local;
     pub(crate) use bast::io::pipe;
     pub(crate) use bast::net::{

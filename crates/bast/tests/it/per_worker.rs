@@ -47,7 +47,8 @@ fn all_are_served_and_each_where_it_was_accepted() {
                 let said: HashSet<_> =
                     clients.into_iter().map(|client| client.join().unwrap().unwrap()).collect();
                 // Eight listeners and 200 addresses: one without any would be a wonder.
-                assert_eq!(said.len(), bast_rt::workers(), "{said:?}");
+                // (On Windows there is one, and whoever is first.)
+                assert!(said.len() == bast_rt::workers() || cfg!(windows), "{said:?}");
                 server.cancel();
                 assert!(server.join().unwrap_err().is::<bast::Cancelled>());
                 // A child that another test is just starting has our sockets for a moment.
@@ -71,6 +72,7 @@ fn bound<T>(mut bind: impl FnMut() -> std::io::Result<T>) -> T {
     bound.unwrap()
 }
 
+#[cfg(unix)] // a socket for each worker: Windows has one for all
 #[test]
 fn an_address_in_use_is_an_error() {
     needs_kernel!();
@@ -101,6 +103,7 @@ fn an_address_in_use_is_an_error() {
     });
 }
 
+#[cfg(unix)] // a socket for each worker: Windows has one for all
 #[test]
 fn one_that_is_closed_resets_what_it_has_not_accepted() {
     needs_kernel!();
@@ -148,6 +151,7 @@ fn a_failing_handler_ends_its_connection_only() {
     });
 }
 
+#[cfg(unix)] // a socket for each worker: Windows has one for all
 #[test]
 fn datagrams_of_one_peer_come_to_one_socket() {
     needs_kernel!();
@@ -183,6 +187,7 @@ fn datagrams_of_one_peer_come_to_one_socket() {
     });
 }
 
+#[cfg(unix)] // a socket for each worker: Windows has one for all
 #[test]
 fn a_worker_that_is_busy_keeps_its_connections_waiting() {
     needs_kernel!();

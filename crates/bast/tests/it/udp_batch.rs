@@ -148,10 +148,10 @@ fn an_error_stops_a_send_and_is_reported_when_it_is_the_first() {
             [Transmit::new(b"1"), Transmit::new(b"2"), Transmit::new(&long), Transmit::new(b"4")];
         assert_eq!(a.send_many(&list).unwrap(), 2);
         let error = a.send_many(&list[2..]).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(90), "EMSGSIZE");
+        assert_eq!(error.raw_os_error(), Some(bast_io::c::EMSGSIZE), "EMSGSIZE");
         // A segment that no datagram can be is none in parts either.
         let error = a.send_many(&[Transmit::new(&long).segmented(66_000)]).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(90), "EMSGSIZE");
+        assert_eq!(error.raw_os_error(), Some(bast_io::c::EMSGSIZE), "EMSGSIZE");
         assert_eq!(a.send_many(&list[3..]).unwrap(), 1);
         let got = receive(&b, &mut RecvBatch::new(4, 10), 3);
         assert!(got.iter().map(|(bytes, _)| &bytes[..]).eq([b"1", b"2", b"4"]));
