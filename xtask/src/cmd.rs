@@ -3,29 +3,31 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, PipeReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than any command of any step takes on two slow cores from nothing compiled; what takes
-/// longer hangs, and a hang must be a failure.
-const LIMIT: Duration = Duration::from_secs(20 * 60);
+/// Longer than any command of any step takes on two slow cores from nothing compiled, with another step beside it;
+/// what takes longer hangs, and a hang must be a failure.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// A command to run, with what it adds to the environment.
+#[derive(Clone)]
 pub(crate) struct Cmd {
     program: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    dir: Option<PathBuf>,
     limit: Duration,
 }
 
 impl Cmd {
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Cmd {
         let program = program.as_ref().to_string_lossy().into_owned();
-        Cmd { program, args: Vec::new(), env: Vec::new(), limit: LIMIT }
+        Cmd { program, args: Vec::new(), env: Vec::new(), dir: None, limit: LIMIT }
     }
 
     /// The cargo that runs this very program, so that the toolchain is the same.
@@ -50,6 +52,12 @@ impl Cmd {
         self
     }
 
+    /// Runs it in another directory.
+    pub(crate) fn dir(mut self, dir: &Path) -> Cmd {
+        self.dir = Some(dir.to_owned());
+        self
+    }
+
     pub(crate) fn limit(mut self, limit: Duration) -> Cmd {
         self.limit = limit;
         self
@@ -59,6 +67,9 @@ impl Cmd {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::null());
         command.envs(self.env.iter().map(|(key, value)| (key, value)));
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
         command
     }
 
@@ -92,6 +103,49 @@ impl Cmd {
         let mut child = self.command().spawn().map_err(|e| format!("`{self}`: {e}"))?;
         let status = wait(&mut child, self.limit).map_err(|e| format!("`{self}` {e}"))?;
         if status.success() { Ok(()) } else { Err(format!("`{self}` ended with {status}")) }
+    }
+
+    /// Runs it to its end and returns its standard output, which is not shown.
+    pub(crate) fn read(&self) -> Result<String, String> {
+        println!("$ {self}");
+        let (reader, writer) = io::pipe().map_err(|e| e.to_string())?;
+        let mut command = self.command();
+        command.stdout(writer);
+        let (status, text) = self.gather(command, reader)?;
+        if status.success() { Ok(text) } else { Err(format!("`{self}` ended with {status}")) }
+    }
+
+    /// Runs it to its end beside others; what it writes, to either stream, is returned in one piece.
+    pub(crate) fn run_aside(&self) -> Result<(ExitStatus, String), String> {
+        let (reader, writer) = io::pipe().map_err(|e| e.to_string())?;
+        let mut command = self.command();
+        command.stdout(writer.try_clone().map_err(|e| e.to_string())?).stderr(writer);
+        self.gather(command, reader)
+    }
+
+    /// Runs `command`, which writes to the other end of the pipe.
+    fn gather(
+        &self,
+        mut command: Command,
+        mut reader: PipeReader,
+    ) -> Result<(ExitStatus, String), String> {
+        let child = command.spawn();
+        // Its ends of the pipe go with it, or the reader would wait for ourselves.
+        drop(command);
+        let mut child = child.map_err(|e| format!("`{self}`: {e}"))?;
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = reader.read_to_end(&mut bytes);
+            let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+        });
+        let status = wait(&mut child, self.limit);
+        let text = receiver.recv_timeout(Duration::from_secs(60));
+        match (status, text) {
+            (Ok(status), Ok(text)) => Ok((status, text)),
+            (Err(fault), text) => Err(format!("{}`{self}` {fault}", text.unwrap_or_default())),
+            _ => Err(format!("`{self}` has ended, but something still holds its output")),
+        }
     }
 
     /// As `run`, but also returns what it wrote to its standard output, which is shown as it comes.
@@ -158,6 +212,9 @@ impl fmt::Display for Cmd {
                 format!("'{text}'")
             }
         };
+        if let Some(dir) = &self.dir {
+            write!(f, "env -C {} ", quoted(&dir.to_string_lossy()))?;
+        }
         for (key, value) in &self.env {
             write!(f, "{key}={} ", quoted(value))?;
         }
@@ -229,6 +286,8 @@ mod tests {
     fn a_command_is_shown_as_it_can_be_typed() {
         let cmd = Cmd::cargo("test -p bast").env("RUSTFLAGS", "--cfg loom").env("N", 3);
         assert_eq!(cmd.to_string(), "RUSTFLAGS='--cfg loom' N=3 cargo test -p bast");
+        let cmd = Cmd::new("./it").args("--test *").env("N", 3).dir(Path::new("a"));
+        assert_eq!(cmd.to_string(), "env -C a N=3 ./it --test '*'");
     }
 
     #[test]
@@ -255,6 +314,11 @@ mod tests {
     fn output_is_returned() {
         let text = Cmd::new("echo").args("a b").run_and_read();
         assert_eq!(text.as_deref(), Ok("a b\n"));
+        assert_eq!(Cmd::new("echo").args("a b").read().as_deref(), Ok("a b\n"));
+        let mut both = Cmd::new("sh").dir(Path::new("/"));
+        both.args = vec!["-c".into(), "pwd; echo wrong >&2; exit 3".into()];
+        let (status, text) = both.run_aside().unwrap();
+        assert_eq!((status.code(), text.as_str()), (Some(3), "/\nwrong\n"));
     }
 
     #[test]
