@@ -151,7 +151,8 @@ pub(crate) fn build_optimised(what: &str) -> Result<(), String> {
     Cmd::cargo("build").args(OPTIMISED).args(what).run()
 }
 
-/// Builds, without optimisation, what these options of cargo's select, with the same features as all the tests.
+/// Builds, without optimisation, what these options of cargo's select, with the same features as all the tests: cargo
+/// takes those only if there is a test or an example among it.
 pub(crate) fn build_plain(what: &str) -> Result<(), String> {
     Cmd::cargo("build --workspace --example no_unwind").args(what).run()
 }
