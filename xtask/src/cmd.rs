@@ -3,16 +3,16 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, PipeReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than any command of any step takes on two slow cores from nothing compiled; what takes
-/// longer hangs, and a hang must be a failure.
-const LIMIT: Duration = Duration::from_secs(20 * 60);
+/// Longer than any command of any step takes on two slow cores from nothing compiled, with another step beside it;
+/// what takes longer hangs, and a hang must be a failure.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// A command to run, with what it adds to the environment.
 #[derive(Clone)]
@@ -105,6 +105,49 @@ impl Cmd {
         if status.success() { Ok(()) } else { Err(format!("`{self}` ended with {status}")) }
     }
 
+    /// Runs it to its end and returns its standard output, which is not shown.
+    pub(crate) fn read(&self) -> Result<String, String> {
+        println!("$ {self}");
+        let (reader, writer) = io::pipe().map_err(|e| e.to_string())?;
+        let mut command = self.command();
+        command.stdout(writer);
+        let (status, text) = self.gather(command, reader)?;
+        if status.success() { Ok(text) } else { Err(format!("`{self}` ended with {status}")) }
+    }
+
+    /// Runs it to its end beside others; what it writes, to either stream, is returned in one piece.
+    pub(crate) fn run_aside(&self) -> Result<(ExitStatus, String), String> {
+        let (reader, writer) = io::pipe().map_err(|e| e.to_string())?;
+        let mut command = self.command();
+        command.stdout(writer.try_clone().map_err(|e| e.to_string())?).stderr(writer);
+        self.gather(command, reader)
+    }
+
+    /// Runs `command`, which writes to the other end of the pipe.
+    fn gather(
+        &self,
+        mut command: Command,
+        mut reader: PipeReader,
+    ) -> Result<(ExitStatus, String), String> {
+        let child = command.spawn();
+        // Its ends of the pipe go with it, or the reader would wait for ourselves.
+        drop(command);
+        let mut child = child.map_err(|e| format!("`{self}`: {e}"))?;
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = reader.read_to_end(&mut bytes);
+            let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+        });
+        let status = wait(&mut child, self.limit);
+        let text = receiver.recv_timeout(Duration::from_secs(60));
+        match (status, text) {
+            (Ok(status), Ok(text)) => Ok((status, text)),
+            (Err(fault), text) => Err(format!("{}`{self}` {fault}", text.unwrap_or_default())),
+            _ => Err(format!("`{self}` has ended, but something still holds its output")),
+        }
+    }
+
     /// As `run`, but also returns what it wrote to its standard output, which is shown as it comes.
     pub(crate) fn run_and_read(&self) -> Result<String, String> {
         let mut child = self.spawn()?;
@@ -169,6 +212,9 @@ impl fmt::Display for Cmd {
                 format!("'{text}'")
             }
         };
+        if let Some(dir) = &self.dir {
+            write!(f, "env -C {} ", quoted(&dir.to_string_lossy()))?;
+        }
         for (key, value) in &self.env {
             write!(f, "{key}={} ", quoted(value))?;
         }
@@ -240,6 +286,8 @@ mod tests {
     fn a_command_is_shown_as_it_can_be_typed() {
         let cmd = Cmd::cargo("test -p bast").env("RUSTFLAGS", "--cfg loom").env("N", 3);
         assert_eq!(cmd.to_string(), "RUSTFLAGS='--cfg loom' N=3 cargo test -p bast");
+        let cmd = Cmd::new("./it").args("--test *").env("N", 3).dir(Path::new("a"));
+        assert_eq!(cmd.to_string(), "env -C a N=3 ./it --test '*'");
     }
 
     #[test]
@@ -266,6 +314,11 @@ mod tests {
     fn output_is_returned() {
         let text = Cmd::new("echo").args("a b").run_and_read();
         assert_eq!(text.as_deref(), Ok("a b\n"));
+        assert_eq!(Cmd::new("echo").args("a b").read().as_deref(), Ok("a b\n"));
+        let mut both = Cmd::new("sh").dir(Path::new("/"));
+        both.args = vec!["-c".into(), "pwd; echo wrong >&2; exit 3".into()];
+        let (status, text) = both.run_aside().unwrap();
+        assert_eq!((status.code(), text.as_str()), (Some(3), "/\nwrong\n"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use crate::binaries::{self, Binary, beside_each_other};
 use crate::cmd::{Cmd, is_installed, signal, wait};
 use crate::debian;
 use crate::steps::{Context, DRIVERS};
@@ -42,13 +43,15 @@ pub(crate) fn run(_: &Context) -> Result<(), String> {
             println!("skipped: no {} here (Debian: apt install {})", kind.program, kind.package);
         }
     }
+    let binaries = binaries::build(Cmd::cargo("test --workspace"))?;
+    // One driver after the other: they would disturb each other in the databases.
     for driver in DRIVERS {
-        let mut tests = Cmd::cargo("test -p bast-tokio -p bast-ecosystem --lib --bins --tests");
-        tests = tests.env("BAST_DRIVER", driver);
-        for server in &servers {
-            tests = tests.env(server.variable, &server.url);
-        }
-        tests.run()?;
+        let of_these = |b: &&Binary| ["bast-tokio", "ecosystem"].contains(&b.package.as_str());
+        let runs = binaries.iter().filter(of_these).map(|binary| {
+            let cmd = binary.cmd().env("BAST_DRIVER", driver);
+            servers.iter().fold(cmd, |cmd, server| cmd.env(server.variable, &server.url))
+        });
+        beside_each_other(runs.collect())?;
     }
     Ok(())
 }

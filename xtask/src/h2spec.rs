@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::cmd::{Cmd, is_installed};
 use crate::examples::Server;
-use crate::steps::{Context, DRIVERS};
+use crate::steps::{Context, DRIVERS, build_plain};
 
 /// What is built.
 const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
@@ -32,7 +32,7 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
         println!("         (`go install {MODULE}` brings it)");
         return Ok(());
     };
-    Cmd::cargo("build -p bast-axum-app -p bast-hyper-app").run()?;
+    build_plain("--bin bast-axum-app --bin bast-hyper-app")?;
     let programs = context.target.join("debug");
     for driver in DRIVERS {
         for (name, cases, count) in SERVERS {

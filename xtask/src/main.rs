@@ -1,12 +1,14 @@
 //! `cargo xtask`: what continuous integration does, each step also by hand.
 //!
 //! ```text
-//!   .ci/run -> cargo xtask ci -> fmt, clippy, tidy, test, ... in the order of steps::ALL
+//!   .ci/run -> cargo xtask ci -> fmt, clippy, tidy, test, ... in the order of steps::ALL, two at a time
 //!                                 |
-//!                                 +-- the first that fails ends the run, and the command
+//!                                 +-- one that fails ends the run, and the command
 //!                                     that repeats it alone is printed
 //! ```
 
+mod binaries;
+mod ci;
 mod cmd;
 mod coverage;
 mod cross;
@@ -30,8 +32,8 @@ fn help() -> String {
     let mut text = String::from(
         "The steps of bast's continuous integration.\n\n\
          Usage: cargo xtask <STEP> [OPTIONS]\n\
-         \x20      cargo xtask ci [--list] [--from STEP] [--skip STEP,...]\n\n\
-         ci runs every step in this order and stops at the first failure:\n\n",
+         \x20      cargo xtask ci [--list] [--from STEP] [--skip STEP,...] [--lanes N]\n\n\
+         ci begins the steps in this order and stops at the first failure:\n\n",
     );
     for step in ALL {
         text.push_str(&format!("  {:<10} {}\n", step.name, step.about));
@@ -43,7 +45,8 @@ fn help() -> String {
         "\nOptions of ci:\n  \
          --list             print the names of the steps, and run none\n  \
          --from STEP        begin with this step\n  \
-         --skip STEP,...    leave these out\n\n\
+         --skip STEP,...    leave these out\n  \
+         --lanes N          so many steps at a time (default 2); what one says is shown when it ends\n\n\
          Examples:\n  \
          cargo xtask ci                        everything, as the CI machine does it\n  \
          cargo xtask ci --from docs            the rest, after a fault was mended\n  \
@@ -60,7 +63,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let result = match args[0].as_str() {
-        "ci" => ci(&args[1..]),
+        "ci" => ci::run(&args[1..]),
         name => match find(name) {
             Ok(step) => Context::new(&args[1..]).and_then(|context| run(step, &context)),
             Err(fault) => Err(fault),
@@ -81,45 +84,6 @@ fn find(name: &str) -> Result<&'static Step, String> {
         .ok_or_else(|| format!("there is no step {name:?}; `cargo xtask --help` lists them"))
 }
 
-fn ci(args: &[String]) -> Result<(), String> {
-    let mut skipped: Vec<&str> = Vec::new();
-    let mut first = ALL[0].name;
-    let mut rest = args.iter();
-    while let Some(arg) = rest.next() {
-        match arg.as_str() {
-            "--list" => {
-                ALL.iter().for_each(|step| println!("{:<10} {}", step.name, step.about));
-                return Ok(());
-            }
-            "--from" => first = find(rest.next().ok_or("--from wants a step")?)?.name,
-            "--skip" => {
-                for name in rest.next().ok_or("--skip wants steps")?.split(',') {
-                    skipped.push(find(name)?.name);
-                }
-            }
-            other => return Err(format!("ci does not know {other:?}; see `cargo xtask --help`")),
-        }
-    }
-    let context = Context::new(&[])?;
-    let start = Instant::now();
-    let mut seconds = Vec::new();
-    for step in ALL.iter().skip_while(|step| step.name != first) {
-        if skipped.contains(&step.name) {
-            println!("\n=== {} skipped, as asked", step.name);
-            continue;
-        }
-        let begun = Instant::now();
-        run(step, &context)?;
-        seconds.push((step.name, begun.elapsed().as_secs_f64()));
-    }
-    println!("\n=== passed");
-    for (name, seconds) in seconds {
-        println!("{name:<10} {seconds:>7.1} s");
-    }
-    println!("{:<10} {:>7.1} s", "total", start.elapsed().as_secs_f64());
-    Ok(())
-}
-
 fn run(step: &Step, context: &Context) -> Result<(), String> {
     let begun = Instant::now();
     println!("\n=== {}: {}", step.name, step.about);
@@ -130,12 +94,25 @@ fn run(step: &Step, context: &Context) -> Result<(), String> {
     let seconds = begun.elapsed().as_secs_f64();
     match result {
         Ok(()) => {
-            println!("=== {} passed in {seconds:.1} s", step.name);
+            println!("=== {} passed in {seconds:.1} s{}", step.name, cpu_time());
             Ok(())
         }
         Err(fault) => Err(format!(
             "{} failed after {seconds:.1} s: {fault}\nto repeat this step alone: cargo xtask {}",
             step.name, step.name
         )),
+    }
+}
+
+/// The processor's time of all that this process has run to its end, where /proc can tell: what a step costs does not
+/// depend on what runs beside it.
+fn cpu_time() -> String {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // After the name, which may contain anything: the 14th and 15th are in user mode and kernel, in hundredths.
+    let after_name = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+    let fields = after_name.split_whitespace().skip(13).take(2);
+    match fields.map_while(|field| field.parse::<u64>().ok()).sum::<u64>() {
+        0 => String::new(),
+        hundredths => format!(" ({} s of the processors)", hundredths / 100),
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::binaries::{self, beside_each_other};
 use crate::cmd::{Cmd, is_installed};
 use crate::{coverage, cross, ecosystem, examples, h2spec, rrd, tidy, windows};
 
@@ -151,13 +152,10 @@ impl Context {
         Ok(Context { root, target, metadata, args: args.to_vec() })
     }
 
-    /// The packages of the workspace that have a feature of this name.
-    fn packages_with_feature(&self, feature: &str) -> Vec<&str> {
-        let packages = self.metadata["packages"].as_array().into_iter().flatten();
-        packages
-            .filter(|package| package["features"].get(feature).is_some())
-            .filter_map(|package| package["name"].as_str())
-            .collect()
+    /// Whether a package of the workspace has a feature of this name.
+    fn has_feature(&self, package: &str, feature: &str) -> bool {
+        let mut packages = self.metadata["packages"].as_array().into_iter().flatten();
+        packages.any(|p| p["name"] == package && p["features"].get(feature).is_some())
     }
 }
 
@@ -169,52 +167,68 @@ fn clippy(_: &Context) -> Result<(), String> {
     Cmd::cargo("clippy --workspace --all-targets -- -D warnings").run()
 }
 
+/// What is compiled with optimisation is compiled for all of these together: with others the features of what they
+/// depend on are others, and everything is built again.
+const OPTIMISED: &str = "--profile ci -p bast-rt -p bast-sync -p bast -p bast-examples";
+
+/// Builds, with optimisation, what these options of cargo's select: in `target/ci`.
+pub(crate) fn build_optimised(what: &str) -> Result<(), String> {
+    Cmd::cargo("build").args(OPTIMISED).args(what).run()
+}
+
+/// Builds, without optimisation, what these options of cargo's select, with the same features as all the tests: cargo
+/// takes those only if there is a test or an example among it.
+pub(crate) fn build_plain(what: &str) -> Result<(), String> {
+    Cmd::cargo("build --workspace --example no_unwind").args(what).run()
+}
+
 fn test(_: &Context) -> Result<(), String> {
+    const REPEATED: [&str; 3] = ["bast-rt", "bast-sync", "bast"];
     Cmd::cargo("test --workspace").run()?;
+    let plain = binaries::build(Cmd::cargo("test --workspace"))?;
+    // One of the four is compiled with optimisation, where races show that a debug build is too slow for.
+    let optimised = Cmd::cargo("test")
+        .args(OPTIMISED)
+        .args("--lib --test it --test soundness --test stdio --test stuck");
+    let optimised = binaries::build(optimised)?;
+    let mut runs = Vec::new();
     for driver in DRIVERS {
         for workers in [1, 8] {
-            // One of the four is compiled with optimisation, where races show that a debug build
-            // is too slow for.
-            let release = if (driver, workers) == ("uring", 8) { "--profile ci" } else { "" };
-            Cmd::cargo("test -p bast-rt -p bast-sync -p bast --lib --tests")
-                .args(release)
-                .env("BAST_DRIVER", driver)
-                .env("BAST_WORKERS", workers)
-                .run()?;
+            let binaries = if (driver, workers) == ("uring", 8) { &optimised } else { &plain };
+            for binary in binaries.iter().filter(|b| REPEATED.contains(&b.package.as_str())) {
+                runs.push(binary.cmd().env("BAST_DRIVER", driver).env("BAST_WORKERS", workers));
+            }
         }
     }
     // The simulator has one worker. It is not for what runs on plain threads, as the examples in the
     // documentation do: their sockets would be the kernel's, in another world than the fibers'.
-    Cmd::cargo("test -p bast-sync -p bast --lib --tests").env("BAST_DRIVER", "sim").run()?;
+    for binary in plain.iter().filter(|b| ["bast-sync", "bast"].contains(&b.package.as_str())) {
+        runs.push(binary.cmd().env("BAST_DRIVER", "sim"));
+    }
+    let tests = beside_each_other(runs)?;
+    println!("{tests} tests passed, on other drivers and with other numbers of workers");
     // What is only there with the features, and once more what must not change by them.
     Cmd::cargo("test -p bast-rt -p bast --features bast/tracing,bast/rayon,bast-rt/tracing").run()
 }
 
-fn docs(_: &Context) -> Result<(), String> {
+/// The documentation of all crates. Whoever needs it does this, which is nothing where it has been done.
+pub(crate) fn docs(_: &Context) -> Result<(), String> {
     Cmd::cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
 fn loom(context: &Context) -> Result<(), String> {
-    for package in ["bast-io", "bast-rt", "bast-sync"] {
-        let output = Cmd::cargo("test --release --lib loom -p")
-            .args(package)
-            .env("RUSTFLAGS", "--cfg loom")
-            .env("LOOM_MAX_PREEMPTIONS", 3)
-            .env("CARGO_TARGET_DIR", context.target.join("loom").display())
-            .run_and_read()?;
+    let build = Cmd::cargo("test --profile ci --lib -p bast-io -p bast-rt -p bast-sync")
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", context.target.join("loom").display());
+    for binary in binaries::build(build)? {
+        let run = binary.cmd().args("loom").env("LOOM_MAX_PREEMPTIONS", 3);
         // A filter that matches no test passes as well. It must not.
-        match passed(&output) {
-            0 => return Err(format!("{package}: no loom model has been run")),
-            models => println!("{package}: {models} models"),
+        match beside_each_other(vec![run])? {
+            0 => return Err(format!("{}: no loom model has been run", binary.package)),
+            models => println!("{}: {models} models", binary.package),
         }
     }
     Ok(())
-}
-
-/// How many tests passed, by the summary lines of the test binaries.
-pub(crate) fn passed(output: &str) -> u32 {
-    let lines = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
-    lines.filter_map(|line| line.split_once(" passed")?.0.parse::<u32>().ok()).sum()
 }
 
 /// What rustup prints when it is asked for this; nothing where there is no rustup.
@@ -232,38 +246,39 @@ fn asan(context: &Context) -> Result<(), String> {
     let host = Command::new("rustc").arg("-vV").output().map_err(|e| format!("rustc: {e}"))?;
     let host = String::from_utf8_lossy(&host.stdout).into_owned();
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("no host")?;
-    let with_feature = context.packages_with_feature("sanitizer");
-    let cargo = |what: &str| {
-        Cmd::new("rustup")
-            .args("run nightly cargo test --target")
-            .args(host)
-            .args(what)
+    let mut build =
+        Cmd::new("rustup").args("run nightly cargo test --lib --test * --target").args(host);
+    for package in ["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast"] {
+        build = build.args("-p").args(package);
+        if context.has_feature(package, "sanitizer") {
+            build = build.args("--features").args(&format!("{package}/sanitizer"));
+        }
+    }
+    let binaries = binaries::build(
+        build
             .env("RUSTFLAGS", "-Zsanitizer=address")
-            .env("CARGO_TARGET_DIR", context.target.join("asan").display())
-    };
+            .env("CARGO_TARGET_DIR", context.target.join("asan").display()),
+    )?;
     // bast-rt's tests find out how deep they are by the addresses of variables, which must then be
     // where they seem to be; and they are told to do less, as everything is slow.
     let strict = "detect_leaks=1:detect_stack_use_after_return=1";
     let plain = "detect_leaks=1:detect_stack_use_after_return=0";
-    for (packages, options) in
-        [(&["bast-coro", "bast-io", "bast-sync", "bast"][..], strict), (&["bast-rt"], plain)]
-    {
-        let mut what = String::from("--lib --tests");
-        for package in packages {
-            what.push_str(&format!(" -p {package}"));
-            if with_feature.contains(package) {
-                what.push_str(&format!(" --features {package}/sanitizer"));
-            }
-        }
-        cargo(&what).env("ASAN_OPTIONS", options).env("BAST_RT_TEST_SLOW", 1).run()?;
-    }
+    let runs = binaries.iter().map(|binary| {
+        let options = if binary.package == "bast-rt" { plain } else { strict };
+        binary.cmd().env("ASAN_OPTIONS", options).env("BAST_RT_TEST_SLOW", 1)
+    });
+    beside_each_other(runs.collect())?;
     // Faults on purpose: each must be found, or the run above says nothing.
+    let is_of_bast =
+        |b: &&binaries::Binary| (b.package.as_str(), b.target.as_str()) == ("bast", "it");
+    let binary = binaries.iter().find(is_of_bast).ok_or("bast has no tests")?;
     for (fault, report) in [
         ("a_use_after_free_in_a_fiber", "AddressSanitizer: heap-use-after-free"),
         ("a_leak_by_a_fiber", "LeakSanitizer: detected memory leaks"),
     ] {
-        cargo("-p bast --features bast/sanitizer --test it -- --ignored --exact")
-            .args(&format!("canaries::{fault}"))
+        binary
+            .cmd()
+            .args(&format!("--ignored --exact canaries::{fault}"))
             .env("ASAN_OPTIONS", strict)
             .must_fail_with(report)?;
     }
@@ -282,7 +297,7 @@ fn miri(context: &Context) -> Result<(), String> {
         .args("run nightly cargo miri test -p bast-sync --lib")
         .env("CARGO_TARGET_DIR", context.target.join("miri").display())
         .run_and_read()?;
-    match passed(&output) {
+    match binaries::passed(&output) {
         0 => Err("no test has been run under Miri".into()),
         _ => Ok(()),
     }
@@ -290,14 +305,17 @@ fn miri(context: &Context) -> Result<(), String> {
 
 fn races(context: &Context) -> Result<(), String> {
     let rounds = number(context, "races", "--rounds", 60_000)?;
-    let races = || Cmd::cargo("run --quiet --profile ci -p bast-rt --example races -- --rounds");
+    build_optimised("--example races --example cancel_latency")?;
+    let examples = context.target.join("ci/examples");
+    let races = || Cmd::new(examples.join("races")).args("--rounds");
     races().args(&rounds.to_string()).limit(Duration::from_secs(60 + rounds / 100)).run()?;
     // Results are thrown away on purpose: this must be noticed, or the run above says nothing.
     races()
         .args("800 --op Recv --driver uring --canary yes")
         .limit(Duration::from_secs(120))
         .must_fail_with("a byte was lost")?;
-    Cmd::cargo("run --quiet --profile ci -p bast --example cancel_latency -- --rounds 50")
+    Cmd::new(examples.join("cancel_latency"))
+        .args("--rounds 50")
         .limit(Duration::from_secs(300))
         .run()
 }
@@ -317,11 +335,10 @@ fn stress(context: &Context) -> Result<(), String> {
     const WORKERS: [u32; 3] = [1, 2, 8];
     let seconds = number(context, "stress", "--seconds", 60)?;
     let each = (seconds / (DRIVERS.len() * WORKERS.len()) as u64).max(1);
-    Cmd::cargo("build --profile ci -p bast-rt --example stress").run()?;
+    build_optimised("--example stress")?;
     for driver in DRIVERS {
         for workers in WORKERS {
-            // By cargo, so that the line shown can be typed to repeat it.
-            Cmd::cargo("run --quiet --profile ci -p bast-rt --example stress --")
+            Cmd::new(context.target.join("ci/examples/stress"))
                 .args(&format!("--seconds {each} --workers {workers} --driver {driver}"))
                 .limit(Duration::from_secs(each + 120))
                 .run()?;
@@ -337,7 +354,7 @@ pub(crate) fn load_tools() -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, passed};
+    use super::ALL;
 
     #[test]
     fn names_are_unique_and_every_step_is_explained() {
@@ -345,15 +362,5 @@ mod tests {
             assert!(!step.about.is_empty());
             assert!(ALL[..at].iter().all(|other| other.name != step.name), "{}", step.name);
         }
-    }
-
-    #[test]
-    fn passed_tests_are_counted() {
-        let output = "running 3 tests\n\
-            test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n\
-            test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out\n\
-            test result: ok. 12 passed; 0 failed\n";
-        assert_eq!(passed(output), 15);
-        assert_eq!(passed("test result: FAILED. 3 passed; 1 failed"), 0);
     }
 }

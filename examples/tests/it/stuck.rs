@@ -1,9 +1,13 @@
 //! `stuck`: what it shows of bast.
+//!
+//! `BAST_TEST_STUCK` names another program to try than cargo's, such as one compiled with optimisation.
 
+use std::env;
 use std::process::{Command, Output};
 
 fn stuck(args: &[&str], deadlock: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_stuck"));
+    let built = || env!("CARGO_BIN_EXE_stuck").into();
+    let mut command = Command::new(env::var_os("BAST_TEST_STUCK").unwrap_or_else(built));
     command.args(args).env("BAST_DEADLOCK", deadlock).output().unwrap()
 }
 

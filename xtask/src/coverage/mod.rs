@@ -19,8 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cmd::Cmd;
-use crate::steps::Context;
+use crate::steps::{self, Context};
 use list::List;
 
 /// The modules of std that bast has the shape of.
@@ -59,7 +58,7 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
         }
     }
     let std = list::parse(&read(&items)?)?;
-    Cmd::cargo("doc --quiet -p bast --no-deps").run()?;
+    steps::docs(context)?;
     let docs = context.target.join("doc/bast");
     let bast = modules(&docs, |module| docs.join(module.replace("::", "/")).is_dir())?;
     let reasons = reasons::parse(&read(&dir.join("reasons.txt"))?)?;
