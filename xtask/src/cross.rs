@@ -15,20 +15,18 @@ use crate::windows;
 
 /// What is looked at, and how much of it.
 const LINTED: &[(&str, &[&str])] = &[
-    ("aarch64-apple-darwin", &["bast-coro"]),
-    ("x86_64-apple-darwin", &["bast-coro"]),
-    ("x86_64-unknown-freebsd", &["bast-coro"]),
-    (AARCH64, ALL),
+    ("aarch64-apple-darwin", CORO),
+    ("x86_64-apple-darwin", CORO),
+    ("x86_64-unknown-freebsd", CORO),
+    (AARCH64, CORO),
     (windows::TARGET, windows::PACKAGES),
 ];
 
-const ALL: &[&str] = &["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast"];
+/// What has been brought to all of them so far.
+const CORO: &[&str] = &["bast-coro"];
 
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
 const MUSL: &str = "x86_64-unknown-linux-musl";
-
-/// What has been brought to run by QEMU so far.
-const EMULATED: &[&str] = &["bast-coro"];
 
 /// What QEMU's user mode cannot do.
 const QEMU_CANNOT: &[Unfit] = &[
@@ -76,7 +74,7 @@ fn musl(options: &Options) -> Result<(), String> {
         return Ok(());
     }
     // `env` stands for what runs a program, where nothing has to.
-    tests(options, MUSL, (Cmd::cargo(""), ALL), (Cmd::new("env"), &DRIVERS, &[]))
+    tests(options, MUSL, (Cmd::cargo(""), CORO), (Cmd::new("env"), &DRIVERS, &[]))
 }
 
 fn aarch64(options: &Options) -> Result<(), String> {
@@ -102,7 +100,7 @@ fn aarch64(options: &Options) -> Result<(), String> {
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
     // Tests that start themselves again need it, too.
     let runner = Cmd::new(&qemu).env("BAST_TEST_RUNNER", qemu.display());
-    tests(options, AARCH64, (cargo, EMULATED), (runner, &["epoll"], QEMU_CANNOT))
+    tests(options, AARCH64, (cargo, CORO), (runner, &["epoll"], QEMU_CANNOT))
 }
 
 fn tests(

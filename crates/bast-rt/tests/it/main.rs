@@ -35,4 +35,6 @@ mod timers;
 #[cfg(feature = "tracing")]
 mod trace;
 mod unwinding;
+// It shows where a fiber is that does not come back: Windows cannot interrupt a thread to ask for that.
+#[cfg(unix)]
 mod watchdog;
