@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -15,17 +15,19 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// A command to run, with what it adds to the environment.
+#[derive(Clone)]
 pub(crate) struct Cmd {
     program: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    dir: Option<PathBuf>,
     limit: Duration,
 }
 
 impl Cmd {
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Cmd {
         let program = program.as_ref().to_string_lossy().into_owned();
-        Cmd { program, args: Vec::new(), env: Vec::new(), limit: LIMIT }
+        Cmd { program, args: Vec::new(), env: Vec::new(), dir: None, limit: LIMIT }
     }
 
     /// The cargo that runs this very program, so that the toolchain is the same.
@@ -50,15 +52,24 @@ impl Cmd {
         self
     }
 
+    /// Runs it in another directory.
+    pub(crate) fn dir(mut self, dir: &Path) -> Cmd {
+        self.dir = Some(dir.to_owned());
+        self
+    }
+
     pub(crate) fn limit(mut self, limit: Duration) -> Cmd {
         self.limit = limit;
         self
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::null());
         command.envs(self.env.iter().map(|(key, value)| (key, value)));
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
         command
     }
 

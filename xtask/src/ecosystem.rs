@@ -18,6 +18,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use crate::cmd::{Cmd, is_installed, signal, wait};
+use crate::debian;
 use crate::steps::{Context, DRIVERS};
 
 /// Nobody's, by number, on every Linux.
@@ -33,7 +34,7 @@ pub(crate) fn run(_: &Context) -> Result<(), String> {
     let mut servers = Vec::new();
     for kind in KINDS {
         if !is_there(kind) {
-            install(kind, place.root);
+            debian::install(kind.package, Duration::from_secs(120));
         }
         if is_there(kind) {
             servers.push((kind.start)(&place)?);
@@ -78,24 +79,6 @@ fn find(program: &str) -> Option<PathBuf> {
 
 fn is_there(kind: &Kind) -> bool {
     find(kind.program).is_some()
-}
-
-/// Tries to install a package. If that fails the tests are skipped, so it is no fault.
-fn install(kind: &Kind, root: bool) {
-    if !root || !is_installed("apt-get") {
-        return;
-    }
-    // Runlevel 1: services are not started by being installed.
-    let apt = |what: &str| {
-        let cmd = Cmd::new("apt-get").args("-qq -o Acquire::http::Timeout=15").args(what);
-        let cmd = cmd.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", 1);
-        cmd.limit(Duration::from_secs(120)).run()
-    };
-    let install = format!("install -y --no-install-recommends {}", kind.package);
-    let outcome = apt(&install).or_else(|_| apt("update").and_then(|()| apt(&install)));
-    if let Err(fault) = outcome {
-        println!("note: {fault}");
-    }
 }
 
 /// A directory for the servers, removed in the end, and who they run as.

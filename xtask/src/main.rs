@@ -9,12 +9,16 @@
 
 mod cmd;
 mod coverage;
+mod cross;
+mod debian;
 mod ecosystem;
 mod examples;
 mod h2spec;
 mod load;
 mod steps;
+mod suites;
 mod tidy;
+mod windows;
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::cmd::{Cmd, is_installed};
-use crate::{coverage, ecosystem, examples, h2spec, tidy};
+use crate::{coverage, cross, ecosystem, examples, h2spec, tidy, windows};
 
 /// The drivers every Linux has, the second by falling back where the kernel forbids the first.
 pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
@@ -85,6 +85,25 @@ pub(crate) const ALL: &[Step] = &[
         about: "reqwest, sqlx, tonic and redis on fibers, against servers that it starts",
         options: &[],
         run: ecosystem::run,
+    },
+    Step {
+        name: "cross",
+        about: "clippy for other systems, the tests on aarch64 (by QEMU) and with musl",
+        options: &[
+            "--package P  of the crates this one; may come more than once",
+            "--repeat N   run the tests so often (default 1)",
+        ],
+        run: cross::run,
+    },
+    Step {
+        name: "windows",
+        about: "the tests for Windows, by Wine",
+        options: &[
+            "--package P  of the crates this one; may come more than once",
+            "--repeat N   run the tests so often (default 1)",
+            "--debian     built by Debian's compiler, also where rustup has a std for Windows",
+        ],
+        run: windows::run,
     },
     Step {
         name: "races",

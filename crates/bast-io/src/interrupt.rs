@@ -28,11 +28,18 @@
 //!
 //! Memory ordering: none of its own; all goes through the pool's mutex.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
 /// The signal. See above for why this one.
 pub(crate) const SIGNAL: i32 = libc::SIGURG;
+
+/// Whether a call says that it has been interrupted and has done nothing.
+#[must_use]
+pub fn is_interruption(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Interrupted
+}
 
 /// A thread that can be interrupted while it is known to live.
 #[derive(Clone, Copy, Debug)]

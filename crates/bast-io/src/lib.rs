@@ -74,6 +74,7 @@ pub mod warm;
 pub use addr::SockAddr;
 pub use driver::{Config, Driver, DriverKind, Wait};
 pub use handle::{Handle, HandleRef, Kind};
+pub use interrupt::is_interruption;
 pub use op::{Half, Interest, Op, SockOpt};
 pub use open::OpenHow;
 pub use outcome::Outcome;

@@ -300,7 +300,7 @@ where
     let mut job = Job::new(f);
     let outcome = job.perform(How::Interruptible);
     match job.result {
-        Some(Ok(Err(error))) if error.kind() == io::ErrorKind::Interrupted => {
+        Some(Ok(Err(error))) if bast_io::is_interruption(&error) => {
             match cancel::due(worker, header) {
                 Some(cause) => Err(cancel::give_up(&header.requests, cause)),
                 None => Err(error),

@@ -16,9 +16,19 @@
 //! the list; it marks the calls that the thread is in at that moment and leaves nothing behind. A thread takes its
 //! call off the list under the same lock before it goes on.
 
+use std::io;
+
 use windows_sys::Win32::Foundation::CloseHandle;
 use windows_sys::Win32::System::IO::CancelSynchronousIo;
 use windows_sys::Win32::System::Threading::{GetCurrentThreadId, OpenThread, THREAD_TERMINATE};
+
+use crate::sys::c;
+
+/// Whether a call says that it has been interrupted and has done nothing.
+#[must_use]
+pub fn is_interruption(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Interrupted || error.raw_os_error() == Some(c::ECANCELED)
+}
 
 /// A thread that can be interrupted while it is known to live.
 #[derive(Clone, Copy, Debug)]

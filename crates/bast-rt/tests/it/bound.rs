@@ -1,13 +1,19 @@
-//! Bound fibers that cannot be had: what runs out, and what is said then.
+//! Bound fibers that cannot be had: what runs out, and what is said then. (Windows has no limits to lower.)
 
 use std::io::ErrorKind;
+#[cfg(unix)]
 use std::time::Duration;
 
-use bast_rt::{Builder, Runtime, sleep};
+#[cfg(unix)]
+use bast_rt::sleep;
+use bast_rt::{Builder, Runtime};
 
-use crate::support::{process_tests, until, yield_until};
+use crate::support::process_tests;
+#[cfg(unix)]
+use crate::support::{until, yield_until};
 
 /// Lowers a limit of this process; `None` takes that back.
+#[cfg(unix)]
 fn limit(what: libc::__rlimit_resource_t, to: Option<u64>) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a limit of ours, and room for it.
@@ -18,6 +24,7 @@ fn limit(what: libc::__rlimit_resource_t, to: Option<u64>) {
     }
 }
 
+#[cfg(unix)]
 process_tests! {
     /// No address space for the thread's stack: an error, and later there is one again.
     fn without_a_thread_it_is_an_error() {
@@ -75,7 +82,9 @@ process_tests! {
         });
         assert!((1..97).contains(&refused.count()));
     }
+}
 
+process_tests! {
     fn they_count_the_workers_of_their_runtime() {
         let runtime = Runtime::builder().workers(3).build().unwrap();
         let bound = runtime.run(|| Builder::new().bound().spawn(bast_rt::workers).unwrap().join());

@@ -221,6 +221,7 @@ tests! {
         assert_eq!(fiber.join().unwrap(), 5);
     }
 
+    #[cfg_attr(windows, ignore = "Windows cannot interrupt a thread to ask where it is")]
     fn a_hog_is_shown_where_it_is() {
         let runtime = workers(1);
         let (stop, line) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
@@ -257,6 +258,7 @@ tests! {
         dumper.join().unwrap();
     }
 
+    #[cfg_attr(windows, ignore = "Windows cannot interrupt a thread to ask where it is")]
     fn ctrl_backslash_prints_although_all_workers_are_held() {
         const PATH: &str = concat!(module_path!(), "::ctrl_backslash_prints_although_all_workers_are_held");
         if is_child(PATH) {

@@ -1,10 +1,13 @@
 //! Blocking system calls that are interrupted on the pool.
 #![allow(unsafe_code)]
 
+#[cfg_attr(windows, path = "interruptible/windows.rs")]
+mod system;
+
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
+#[cfg(unix)]
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -16,69 +19,22 @@ use bast_rt::{
     yield_now,
 };
 
+#[cfg(unix)]
+use system::accept;
+use system::{calls, nap};
+
 use crate::support::{
-    Drops, OnDrop, Random, builder, entries, is_cancelled, message, panic_of, process_tests,
-    runtime, scaled, tests, until, workers,
+    Drops, OnDrop, Random, builder, is_cancelled, message, panic_of, runtime, scaled, tests, until,
+    workers,
 };
+
+#[cfg(unix)]
+use crate::support::{handles, process_tests};
 
 const LONG: Duration = Duration::from_secs(1000);
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
-}
-
-/// The result of a system call, and nothing tried again.
-fn checked(returned: isize) -> io::Result<usize> {
-    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
-}
-
-fn nap(duration: Duration) -> io::Result<usize> {
-    let span = libc::timespec {
-        tv_sec: duration.as_secs() as libc::time_t,
-        tv_nsec: duration.subsec_nanos().into(),
-    };
-    // SAFETY: a time of ours, and nothing wanted back.
-    checked(unsafe { libc::nanosleep(&raw const span, std::ptr::null_mut()) } as isize)
-}
-
-fn accept(listener: &TcpListener) -> io::Result<OwnedFd> {
-    let null = std::ptr::null_mut();
-    // SAFETY: no address is wanted; the new descriptor is ours.
-    unsafe {
-        let fd = libc::accept4(listener.as_raw_fd(), null, null.cast(), libc::SOCK_CLOEXEC);
-        checked(fd as isize).map(|_| OwnedFd::from_raw_fd(fd))
-    }
-}
-
-type Call = Box<dyn FnOnce() -> io::Result<usize> + Send>;
-
-/// System calls that would not return within a test.
-fn calls() -> Vec<(&'static str, Call)> {
-    let (mut reader, writer) = io::pipe().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let locks = [0, 1].map(|_| std::fs::File::open("/proc/self/exe").unwrap());
-    // SAFETY: descriptors of ours.
-    assert_eq!(unsafe { libc::flock(locks[0].as_raw_fd(), libc::LOCK_EX) }, 0);
-    vec![
-        ("nanosleep", Box::new(|| nap(LONG))),
-        (
-            "read",
-            Box::new(move || {
-                let _writer = &writer;
-                reader.read(&mut [0; 8])
-            }),
-        ),
-        ("accept", Box::new(move || accept(&listener).map(|_| 1))),
-        // SAFETY: as above.
-        (
-            "flock",
-            Box::new(move || {
-                let _held = &locks[0];
-                // SAFETY: as above.
-                checked(unsafe { libc::flock(locks[1].as_raw_fd(), libc::LOCK_EX) } as isize)
-            }),
-        ),
-    ]
 }
 
 /// Runs `f` in a scope that is to end as soon as `f` has set the flag that it is given.
@@ -273,14 +229,17 @@ tests! {
     }
 }
 
+#[cfg(unix)]
 extern "C" fn theirs(_: libc::c_int) {}
 
+// Windows interrupts without a signal, and no accept.
+#[cfg(unix)]
 process_tests! {
     /// What an accept brings at the last moment is not lost: it is returned, or it waits still.
     fn an_accepted_socket_is_not_lost() {
         let runtime = builder(1).blocking_threads(2).build().unwrap();
         runtime.run(|| run_blocking_interruptible(|| nap(ms(1))).unwrap());
-        let before = entries("fd");
+        let before = handles();
         let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
         let address = listener.local_addr().unwrap();
         let mut random = Random(5);
@@ -305,7 +264,7 @@ process_tests! {
             drop(client);
         }
         drop(listener);
-        assert_eq!(entries("fd"), before, "{reports:?}");
+        assert_eq!(handles(), before, "{reports:?}");
     }
 
     /// A program's own handler stays, and nobody is interrupted.

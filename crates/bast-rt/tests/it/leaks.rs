@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bast_rt::{park, run_blocking, sleep, spawn, yield_now};
 
-use crate::support::{builder, entries, growth, process_tests, scaled, slowed, until};
+use crate::support::{builder, growth, handles, process_tests, scaled, slowed, threads, until};
 
 process_tests! {
     fn a_thousand_runtimes_in_a_row() {
@@ -18,14 +18,14 @@ process_tests! {
             });
         };
         (0..20).for_each(|_| once());
-        until("threads of the first rounds", || entries("task") <= 3);
-        let before = (entries("task"), entries("fd"));
+        until("threads of the first rounds", || threads() <= 3);
+        let before = (threads(), handles());
         let most = if slowed() { usize::MAX } else { 8 << 10 };
         let grown = growth(most, || {
             (0..scaled(1000)).for_each(|_| once());
             // The pool's threads end by themselves, shortly after their pool.
-            until("threads", || entries("task") <= before.0);
-            assert!(entries("fd") <= before.1, "{} descriptors, {} before", entries("fd"), before.1);
+            until("threads", || threads() <= before.0);
+            assert!(handles() <= before.1, "{} descriptors, {} before", handles(), before.1);
         });
         assert!(grown < most, "{grown} KiB more after 1,000 runtimes");
     }

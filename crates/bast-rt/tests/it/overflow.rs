@@ -1,8 +1,12 @@
 //! A fiber that overflows its stack is named; and stacks that run out are had again.
 
-use bast_rt::{Builder, StackGuards};
+use bast_rt::Builder;
+#[cfg(target_os = "linux")]
+use bast_rt::StackGuards;
 
-use crate::support::{builder, child, is_child, process_tests, runtime, tests};
+#[cfg(target_os = "linux")]
+use crate::support::{builder, process_tests};
+use crate::support::{child, is_child, runtime, tests};
 
 fn deeper(n: usize) -> usize {
     let room = std::hint::black_box([n as u8; 1024]);
@@ -29,6 +33,8 @@ tests! {
     }
 }
 
+// Of Linux's own limit.
+#[cfg(target_os = "linux")]
 process_tests! {
     /// With a guard that takes mappings stacks run out before memory does. The error says why; and
     /// when the fibers have ended, others can be started again.

@@ -1,17 +1,16 @@
 //! Cancellation against the kernel: nothing leaks, and no byte is lost.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use bast_io::handle::Owned;
 use bast_io::{Handle, Kind};
 use bast_rt::{Builder, current, mask, ops, spawn, yield_now};
 
 use crate::support::{
-    Random, entries, is_cancelled, process_tests, runtime, scaled, tests, until, workers,
+    Random, handles, is_cancelled, process_tests, runtime, scaled, tests, until, workers,
 };
 
 /// Two connected sockets.
@@ -19,17 +18,29 @@ pub(crate) struct Pair(pub(crate) Handle, pub(crate) Handle);
 
 impl Pair {
     pub(crate) fn new() -> Pair {
-        let (a, b) = UnixStream::pair().unwrap();
+        let (a, b) = pair();
         Pair(handle(a, Kind::Datagram), handle(b, Kind::Datagram))
     }
 }
 
+#[cfg(unix)]
+fn pair() -> (std::os::unix::net::UnixStream, std::os::unix::net::UnixStream) {
+    std::os::unix::net::UnixStream::pair().unwrap()
+}
+
+#[cfg(windows)]
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let a = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let b = listener.accept().unwrap().0;
+    a.set_nodelay(true).unwrap();
+    b.set_nodelay(true).unwrap();
+    (a, b)
+}
+
 /// A handle from one of std's sockets.
-#[allow(unsafe_code)]
-pub(crate) fn handle(socket: impl Into<OwnedFd>, kind: Kind) -> Handle {
-    use std::os::fd::IntoRawFd;
-    // SAFETY: just given up by its owner.
-    unsafe { Handle::from_raw(socket.into().into_raw_fd(), kind) }
+pub(crate) fn handle(socket: impl Into<Owned>, kind: Kind) -> Handle {
+    Handle::adopt(socket.into(), kind).unwrap()
 }
 
 /// A listener on a free port.
@@ -177,9 +188,9 @@ process_tests! {
             while let Ok((stream, _)) = ops::accept(&listener, Some(Duration::ZERO)) { drop(stream) }
         };
         (0..50).for_each(round);
-        let before = entries("fd");
+        let before = handles();
         let mut random = Random(11);
         (0..scaled(2_000)).for_each(|_| { let pause = random.below(80); round(pause) });
-        until("descriptors", || entries("fd") <= before);
+        until("descriptors", || handles() <= before);
     }
 }

@@ -1,0 +1,220 @@
+//! Test suites of the crates, built for another system and run by something that stands for it.
+//!
+//! ```text
+//!   cargo test --no-run ──► the test binaries ──► one after the other, each in its crate's directory, with a
+//!                                                 limit of time ──► a line of the table
+//! ```
+//!
+//! Cargo could run them itself. Here a binary that hangs is killed and named, repetitions cost nothing but
+//! themselves, and it is told in the end what ran and what was left out, and why.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::cmd::Cmd;
+
+/// The crates, from the ground up, each with whether a driver can be chosen for its tests.
+pub(crate) const CRATES: [(&str, bool); 5] = [
+    ("bast-coro", false),
+    ("bast-io", false),
+    ("bast-rt", true),
+    ("bast-sync", true),
+    ("bast", true),
+];
+
+/// A binary takes a minute or two of it in the slowest emulation.
+const LIMIT: Duration = Duration::from_secs(400);
+
+/// One binary of tests.
+pub(crate) struct Suite {
+    pub(crate) package: String,
+    name: String,
+    dir: PathBuf,
+    path: PathBuf,
+}
+
+/// A test that is not run, with the reason.
+pub(crate) struct Unfit {
+    pub(crate) package: &'static str,
+    /// A part of its name.
+    pub(crate) test: &'static str,
+    pub(crate) reason: &'static str,
+}
+
+/// What has been run, for the report.
+#[derive(Default)]
+pub(crate) struct Report {
+    lines: Vec<String>,
+    ignored: Vec<String>,
+}
+
+/// Builds all tests of these packages by `cargo`, a command of cargo's without its arguments.
+pub(crate) fn build(cargo: Cmd, target: &str, packages: &[&str]) -> Result<Vec<Suite>, String> {
+    let mut cmd =
+        cargo.args("test --no-run --lib --tests --message-format json-render-diagnostics");
+    cmd = cmd.args("--target").args(target);
+    for package in packages {
+        cmd = cmd.args("-p").args(package);
+    }
+    let mut suites = Vec::new();
+    for line in cmd.run_and_keep()?.lines() {
+        let message: Value = serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))?;
+        suites.extend(suite(&message));
+    }
+    // From the ground up: what fails below need not be looked for above.
+    suites.sort_by_key(|suite| CRATES.iter().position(|(name, _)| *name == suite.package));
+    match suites.is_empty() {
+        true => Err(format!("`{cmd}` has built no test")),
+        false => Ok(suites),
+    }
+}
+
+/// The suite that a message of cargo's is about.
+fn suite(message: &Value) -> Option<Suite> {
+    let path = PathBuf::from(message["executable"].as_str()?);
+    let dir = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
+    let package = dir.file_name()?.to_string_lossy().into_owned();
+    let name = message["target"]["name"].as_str()?.to_owned();
+    message["profile"]["test"].as_bool()?.then_some(Suite { package, name, dir, path })
+}
+
+impl Report {
+    /// Runs a suite by `runner`, a command that takes the binary and its arguments. `how` is for the report.
+    pub(crate) fn run(
+        &mut self,
+        suite: &Suite,
+        runner: &Cmd,
+        how: &str,
+        unfit: &[Unfit],
+    ) -> Result<(), String> {
+        let mut cmd = runner.clone().dir(&suite.dir).arg(&suite.path).limit(LIMIT);
+        for unfit in unfit.iter().filter(|unfit| unfit.package == suite.package) {
+            cmd = cmd.args("--skip").args(unfit.test);
+        }
+        let begun = Instant::now();
+        let output = cmd.run_and_read()?;
+        // A runner of tests of its own (`harness = false`) may say nothing, but then it counts nothing either.
+        let (mut passed, mut ignored) = (0, 0);
+        for line in output.lines() {
+            if let Some(counts) = line.strip_prefix("test result: ok. ") {
+                passed += count(counts, "passed");
+                ignored += count(counts, "ignored");
+            } else if let Some((test, reason)) = line.split_once(" ... ignored") {
+                let test = test.trim_start_matches("test ");
+                self.ignored.push(format!("{}: {test}{reason}", suite.package));
+            }
+        }
+        self.lines.push(format!(
+            "{:<10} {:<14} {how:<6} {passed:>4} passed {ignored:>3} ignored {:>7.1} s",
+            suite.package,
+            suite.name,
+            begun.elapsed().as_secs_f64()
+        ));
+        Ok(())
+    }
+
+    /// Prints what was run, and what was not.
+    pub(crate) fn print(mut self, system: &str, unfit: &[Unfit]) {
+        println!("\n{system}: run");
+        self.lines.iter().for_each(|line| println!("  {line}"));
+        self.ignored
+            .extend(unfit.iter().map(|u| format!("{}: {}, {}", u.package, u.test, u.reason)));
+        self.ignored.sort();
+        self.ignored.dedup();
+        if !self.ignored.is_empty() {
+            println!("{system}: not run");
+            self.ignored.iter().for_each(|line| println!("  {line}"));
+        }
+    }
+}
+
+/// The number before a word in the summary of a test binary.
+fn count(summary: &str, word: &str) -> u32 {
+    let parts = summary.split(';').map(str::trim);
+    let number = parts.filter_map(|part| part.strip_suffix(word)?.trim().parse().ok()).next();
+    number.unwrap_or(0)
+}
+
+impl Cmd {
+    /// Runs it to its end, and returns what it wrote to its standard output, which is not shown.
+    fn run_and_keep(&self) -> Result<String, String> {
+        println!("$ {self}");
+        let mut command = self.command();
+        let output = command.stderr(Stdio::inherit()).output();
+        let output = output.map_err(|e| format!("`{self}`: {e}"))?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(format!("`{self}` ended with {}", output.status)),
+        }
+    }
+}
+
+/// What a step of suites can be told.
+pub(crate) struct Options {
+    pub(crate) packages: Vec<String>,
+    pub(crate) repeat: u32,
+    /// The other options that were given.
+    pub(crate) flags: Vec<String>,
+}
+
+impl Options {
+    /// `--package P` (more than once), `--repeat N`, and these without a value.
+    pub(crate) fn new(args: &[String], flags: &[&str]) -> Result<Options, String> {
+        let mut options = Options { packages: Vec::new(), repeat: 1, flags: Vec::new() };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
+            match arg.as_str() {
+                "--package" => options.packages.push(value()?.clone()),
+                "--repeat" => {
+                    let n = value()?;
+                    options.repeat = n.parse().map_err(|e| format!("--repeat {n}: {e}"))?;
+                }
+                flag if flags.contains(&flag) => options.flags.push(flag.into()),
+                other => return Err(format!("{other:?} is no option of this step")),
+            }
+        }
+        if let Some(name) = options.packages.iter().find(|p| CRATES.iter().all(|(c, _)| c != p)) {
+            let all = CRATES.map(|(name, _)| name).join(", ");
+            return Err(format!("--package {name}: the crates are {all}"));
+        }
+        Ok(options)
+    }
+
+    /// Of these packages the ones that were asked for.
+    pub(crate) fn of<'a>(&self, packages: &[&'a str]) -> Vec<&'a str> {
+        let asked = |name: &&&str| {
+            self.packages.is_empty() || self.packages.iter().any(|package| package == **name)
+        };
+        packages.iter().filter(asked).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_checked() {
+        let parse = |text: &str| {
+            let args: Vec<String> = text.split_whitespace().map(String::from).collect();
+            Options::new(&args, &["--debian"])
+        };
+        let options = parse("--package bast --repeat 20 --debian").ok().unwrap();
+        assert_eq!(options.of(&["bast-io", "bast"]), ["bast"]);
+        assert_eq!((options.repeat, options.flags), (20, vec!["--debian".into()]));
+        assert_eq!(parse("").ok().unwrap().of(&["bast-io", "bast"]), ["bast-io", "bast"]);
+        for bad in ["--repeat", "--repeat x", "--package bats", "--fast"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn summaries_are_read() {
+        let summary = "48 passed; 0 failed; 2 ignored; 0 measured; 1 filtered out; finished in 2 s";
+        assert_eq!((count(summary, "passed"), count(summary, "ignored")), (48, 2));
+    }
+}
