@@ -229,6 +229,7 @@ fn options_that_are_times() {
         ops::set_time(&client, RECEIVE_TIMEOUT, None).unwrap();
         assert_eq!(ops::time(&client, RECEIVE_TIMEOUT).unwrap(), None);
         let std = std::net::TcpStream::from(std::os::fd::OwnedFd::from(client));
-        assert_eq!(std::io::Read::read(&mut &std, &mut []).unwrap(), 0);
+        use std::io::Read;
+        assert_eq!((&std).take(0).read(&mut [0]).unwrap(), 0);
     });
 }
