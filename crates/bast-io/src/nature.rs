@@ -71,7 +71,7 @@ impl Op {
             Op::WriteV { handle, iov, count, offset: None } if handle.kind == Kind::File => {
                 // SAFETY: io 1: the list is there, and as long.
                 let pieces = unsafe { std::slice::from_raw_parts(iov, count as usize) };
-                Some((handle.raw, pieces.iter().map(|piece| piece.iov_len as usize).sum()))
+                Some((handle.raw, pieces.iter().map(|piece| piece.iov_len).sum()))
             }
             _ => None,
         }

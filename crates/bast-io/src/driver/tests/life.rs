@@ -161,5 +161,8 @@ fn names_of_drivers() {
     assert_eq!("epoll".parse(), Ok(DriverKind::Epoll));
     assert_eq!("auto".parse(), Ok(DriverKind::Auto));
     let error = "kqueue".parse::<DriverKind>().expect_err("unknown");
-    assert_eq!(error.to_string(), "unknown driver \"kqueue\": use one of auto, uring, epoll, sim");
+    assert_eq!(
+        error.to_string(),
+        "unknown driver \"kqueue\": use one of auto, uring, epoll, iocp, sim"
+    );
 }

@@ -6,8 +6,6 @@
 //! The server is one thread on the first core, the load one thread on the second; the figure is the
 //! server thread's CPU time (user and system) per message of 64 bytes.
 
-#![allow(unsafe_code)]
-
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
@@ -231,7 +229,7 @@ fn measure(name: &str, connections: usize, messages: usize, serve: impl FnOnce(V
     println!("{name:6} {connections:5} connections: {each:.2} µs of CPU per message");
 }
 
-fn main() {
+pub(crate) fn main() {
     let mut args = std::env::args().skip(1).map(|a| a.parse::<usize>().expect("a number"));
     let connections = args.next().unwrap_or(64);
     let messages = args.next().unwrap_or(400_000 / connections);
