@@ -101,8 +101,8 @@ impl Handle {
     /// What `ioctlsocket(FIONBIO)` says of it.
     pub fn adopt(owned: Owned, kind: Kind) -> io::Result<Handle> {
         match owned {
-            // SAFETY: it was owned and is given up here.
             Owned::Handle(handle) => {
+                // SAFETY: it was owned and is given up here.
                 Ok(unsafe { Handle::from_raw(sys::raw(handle.into_raw_handle()), kind) })
             }
             Owned::Socket(socket) => {

@@ -50,16 +50,10 @@ fn file(handle: Borrowed<'_>) -> ManuallyDrop<File> {
 
 /// As on Unix: who was interrupted hears so.
 fn interrupted(result: io::Result<usize>) -> io::Result<usize> {
-    result.map_err(|error| match is_interruption(&error) {
+    result.map_err(|error| match crate::is_interruption(&error) {
         true => io::ErrorKind::Interrupted.into(),
         false => error,
     })
-}
-
-/// Whether the error says that the call was interrupted.
-#[must_use]
-pub fn is_interruption(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::Interrupted || error.raw_os_error() == Some(c::ECANCELED)
 }
 
 /// Reads, and waits as long as it takes.

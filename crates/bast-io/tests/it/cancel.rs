@@ -178,7 +178,10 @@ fn poll(rig: &mut Rig) {
     }
     let (blocked, _) = rig.fill(&a);
     let ticket = rig.start(Op::Poll { handle: a.as_ref(), interest: Interest::Writable });
-    cancelled(rig, ticket);
+    // (On a completion port a send may be stuck with some room left.)
+    if !cfg!(windows) || rig.is_sim() || rig.is_stuck(ticket) {
+        cancelled(rig, ticket);
+    }
     rig.cancel(blocked);
     let _ = rig.wait(blocked);
     rig.send_all(&b, b"x");

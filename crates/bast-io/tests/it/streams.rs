@@ -251,7 +251,12 @@ fn reader_and_writer_at_once(rig: &mut Rig) {
     assert_eq!(hello, b"hello");
     let mut got = 0;
     while rig.peek(writing).is_none() {
-        got += rig.recv(&b, 1 << 20).expect("received").len();
+        // (It may have been sent, and not be reported yet.)
+        if got < sent + (64 << 10) {
+            got += rig.recv(&b, 1 << 20).expect("received").len();
+        } else {
+            rig.linger(1);
+        }
     }
     let total = sent + rig.wait(writing).into_result().expect("sent");
     got += rig.recv_exact(&b, total - got).len();
@@ -422,11 +427,18 @@ fn poll_readiness(rig: &mut Rig) {
     let readable = rig.start(Op::Poll { handle: b.as_ref(), interest: Readable });
     assert!(rig.is_stuck(readable));
 
-    let (blocked, _) = rig.fill(&a);
+    let (blocked, sent) = rig.fill(&a);
+    let (all, mut got) = (sent + (64 << 10), 0);
     let writable = rig.start(Op::Poll { handle: a.as_ref(), interest: Writable });
-    assert!(rig.is_stuck(writable));
+    // (A send on a completion port goes on while there is room, and is reported when all is sent: it may be stuck with
+    // some room left.)
+    assert!(rig.is_stuck(writable) || cfg!(windows) && !rig.is_sim());
     while rig.peek(blocked).is_none() || rig.peek(writable).is_none() {
-        assert!(!rig.recv(&b, 1 << 20).expect("received").is_empty());
+        if got < all {
+            let n = rig.recv(&b, 1 << 20).expect("received").len();
+            assert!(n > 0);
+            got += n;
+        }
         rig.linger(1);
     }
     assert!(rig.wait(blocked).into_result().expect("sent") > 0);

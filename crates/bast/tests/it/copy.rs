@@ -196,6 +196,7 @@ twins! {
         assert!(std::fs::read(dir.join("to")).unwrap() == data);
     }
 
+    #[cfg_attr(windows, ignore = "Wine: a reset is read as the end")]
     fn errors_are_said() {
         needs_kernel!();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

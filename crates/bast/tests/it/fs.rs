@@ -17,11 +17,15 @@ pub(crate) struct Temp(PathBuf);
 impl Temp {
     pub(crate) fn new() -> Temp {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name =
-            format!("bast-it-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Temp(path)
+        loop {
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("bast-it-{}-{n}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                // Left by a process that had the same number and was killed.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| Temp(path)).unwrap(),
+            }
+        }
     }
 }
 

@@ -28,10 +28,8 @@ pub(crate) fn duplicate(socket: &impl std::os::fd::AsFd) -> std::os::fd::OwnedFd
     socket.as_fd().try_clone_to_owned().unwrap()
 }
 #[cfg(windows)]
-pub(crate) fn duplicate(
-    socket: &impl std::os::windows::io::AsSocket,
-) -> std::os::windows::io::OwnedSocket {
-    socket.as_socket().try_clone_to_owned().unwrap()
+pub(crate) fn duplicate(socket: &impl std::os::windows::io::AsSocket) -> bast_io::handle::Owned {
+    socket.as_socket().try_clone_to_owned().unwrap().into()
 }
 
 /// Nothing here takes a tenth of this, not even where threads stop for a second at a time.

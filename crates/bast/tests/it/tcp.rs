@@ -181,6 +181,7 @@ twins! {
         assert_eq!(server.read(&mut [0; 8]).unwrap(), 0);
     }
 
+    #[cfg_attr(windows, ignore = "Wine: a reset is read as the end")]
     fn a_close_with_unread_data_resets() {
         std_differs_on_windows!("Wine says nothing of the reset");
         let (mut client, server) = pair!();

@@ -99,7 +99,7 @@ fn segments_are_datagrams_with_and_without_gro() {
 
 /// A second handle of the same socket, for what the face has no name for.
 fn handle_of(socket: &UdpSocket) -> Handle {
-    Handle::from_owned(crate::harness::duplicate(socket).into(), Kind::Datagram)
+    Handle::from_owned(crate::harness::duplicate(socket), Kind::Datagram)
 }
 
 #[test]

@@ -39,6 +39,8 @@ mod finish;
 mod launch;
 mod lent;
 mod table;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 use std::io;

@@ -16,6 +16,8 @@ use crate::{Op, SockAddr};
 /// # Safety
 /// io 1: `op` is lent.
 unsafe fn pieces(op: &Op) -> Vec<(*mut u8, usize)> {
+    // (Windows has 32 bits for the length of a piece.)
+    #[allow(clippy::unnecessary_cast)]
     let vector = |iov: *const c::iovec, count: usize| {
         // SAFETY: io 1: `iov` names `count` valid entries.
         (0..count)

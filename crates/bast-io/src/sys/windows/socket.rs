@@ -141,7 +141,14 @@ pub(super) unsafe fn call(op: &Op) -> Outcome {
                 Outcome(0)
             }
             Op::GetOpt { handle, opt, value, len } => {
-                outcome(ws::getsockopt(socket(handle.raw), opt.level, opt.name, value, len.cast()))
+                let (room, socket) = (*len, socket(handle.raw));
+                let done = ws::getsockopt(socket, opt.level, opt.name, value, len.cast());
+                if done == 0 && (*len, room) == (1, 4) {
+                    // A truth value, which Windows says in one byte.
+                    value.cast::<i32>().write_unaligned(i32::from(*value));
+                    *len = room;
+                }
+                outcome(done)
             }
             Op::Accept { handle, addr } => {
                 let (to, len) = SockAddr::out(addr);

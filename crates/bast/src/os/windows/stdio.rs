@@ -34,7 +34,7 @@ pub(crate) fn read(buf: &mut [u8]) -> io::Result<usize> {
     loop {
         wait::check();
         match run_blocking_interruptible(|| stdin.lock().read(buf)) {
-            Err(error) if foreign::is_interruption(&error) => {}
+            Err(error) if bast_io::is_interruption(&error) => {}
             result => return result,
         }
     }
@@ -49,7 +49,7 @@ pub(crate) fn write(which: Which, bytes: &[u8]) -> io::Result<usize> {
         loop {
             wait::check();
             match run_blocking_interruptible(|| to_console(which, bytes)) {
-                Err(error) if foreign::is_interruption(&error) => {}
+                Err(error) if bast_io::is_interruption(&error) => {}
                 result => return result,
             }
         }

@@ -1,0 +1,272 @@
+//! The driver by its own measure: handles of other ports and of none, and what is left of them.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::windows::fs::OpenOptionsExt;
+use std::os::windows::io::{AsHandle, FromRawHandle, OwnedHandle};
+use std::ptr::{NonNull, null, null_mut};
+use std::time::{Duration, Instant};
+
+use windows_sys::Win32::Foundation::GetHandleInformation;
+use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OVERLAPPED;
+use windows_sys::Win32::System::Threading::{CreateEventW, SetEvent};
+
+use crate::{
+    Config, Done, Driver, DriverKind, Handle, HandleRef, Interest, Kind, Op, Outcome, Record, Wait,
+    pipe,
+};
+
+type Lent = NonNull<Record>;
+
+struct Bench {
+    driver: Driver,
+    done: Done,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let config = Config { kind: DriverKind::Iocp, ..Config::default() };
+        Bench { driver: Driver::new(&config).expect("a port"), done: Done::new() }
+    }
+
+    fn start(&mut self, op: Op) -> Lent {
+        let record = NonNull::from(Box::leak(Box::new(Record::new(op, null_mut()))));
+        // SAFETY: io 1: the record is leaked until `wait`; the tests keep the memory of the operation.
+        if let Some(outcome) = unsafe { self.driver.submit(record) } {
+            // SAFETY: it was not kept.
+            unsafe { self.done.push(record, outcome) };
+        }
+        record
+    }
+
+    fn cancel(&mut self, record: Lent) {
+        if self.done.is_empty() {
+            // SAFETY: it was submitted, and nothing has come back.
+            unsafe { self.driver.cancel(record) };
+        }
+    }
+
+    /// Polls until something has completed, which is to be `record`.
+    fn wait(&mut self, record: Lent) -> Outcome {
+        let end = Instant::now() + Duration::from_secs(60);
+        while self.done.is_empty() {
+            assert!(Instant::now() < end, "no packet");
+            self.driver.poll(Wait::AtMost(Duration::from_secs(1)), &mut self.done).expect("poll");
+        }
+        assert_eq!(self.done.pop(), Some(record));
+        // SAFETY: it came back; it was leaked by `start`.
+        unsafe { Box::from_raw(record.as_ptr()) }.outcome()
+    }
+
+    fn run(&mut self, op: Op) -> Outcome {
+        let record = self.start(op);
+        self.wait(record)
+    }
+}
+
+fn pair() -> (Handle, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let theirs = TcpStream::connect(listener.local_addr().expect("a name")).expect("connected");
+    let ours = listener.accept().expect("accepted").0;
+    (Handle::from_owned(ours.into(), Kind::Stream), theirs)
+}
+
+fn recv(handle: HandleRef, buf: &mut [u8]) -> Op {
+    Op::Recv { handle, buf: buf.as_mut_ptr(), len: buf.len(), flags: 0 }
+}
+
+/// How many handles this process has. (Asked one by one: Wine's `GetProcessHandleCount` says zero.)
+fn handles() -> u32 {
+    let is_open = |n: i32| {
+        let mut flags = 0;
+        // SAFETY: room for the answer.
+        unsafe { GetHandleInformation(crate::sys::handle(4 * n), &raw mut flags) != 0 }
+    };
+    (1..4_000).filter(|&n| is_open(n)).count() as u32
+}
+
+fn event() -> OwnedHandle {
+    // SAFETY: a new event, which is nobody else's.
+    unsafe { OwnedHandle::from_raw_handle(CreateEventW(null(), 0, 0, null())) }
+}
+
+/// Cancels against completions, on a handle of the driver's own and on one of another's. Each round has its packet,
+/// every byte comes once, and no event is left. (Other tests of this process have handles too: hence the margin,
+/// a hundredth of what a leak of one a round would be.)
+#[test]
+fn cancels_race_with_completions() {
+    let rounds = std::env::var("BAST_ROUNDS").map_or(20_000, |n| n.parse().expect("a number"));
+    for is_home in [true, false] {
+        let (mut other, mut bench) = (Bench::new(), Bench::new());
+        let (ours, mut theirs) = pair();
+        theirs.set_nodelay(true).expect("no delay");
+        let mut buf = [0u8; 4];
+        if !is_home {
+            let record = other.start(recv(ours.as_ref(), &mut buf));
+            other.cancel(record);
+            assert_eq!(other.wait(record), Outcome::CANCELLED);
+        }
+        let before = handles();
+        let (mut sent, mut got, mut cancelled) = (0u32, 0u32, 0u32);
+        for round in 0..rounds {
+            let record = bench.start(recv(ours.as_ref(), &mut buf));
+            if round % 3 != 0 {
+                theirs.write_all(b"x").expect("sent");
+                sent += 1;
+            }
+            if round % 4 == 0 {
+                std::thread::yield_now();
+            }
+            bench.cancel(record);
+            match bench.wait(record).into_result() {
+                Ok(n) => got += n as u32,
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), Some(crate::sys::c::ECANCELED));
+                    cancelled += 1;
+                }
+            }
+        }
+        while got < sent {
+            got +=
+                bench.run(recv(ours.as_ref(), &mut buf)).into_result().expect("it is there") as u32;
+        }
+        assert_eq!(got, sent);
+        let after = handles();
+        assert!(before > 5, "they are not counted");
+        println!("home {is_home}: {cancelled} of {rounds} cancelled, handles {before}, {after}");
+        assert!(after < before + (rounds / 100).max(50), "{before} handles, then {after}");
+    }
+}
+
+/// The driver that had the handle first has ended, and its port is closed.
+#[test]
+fn a_handle_outlives_its_home() {
+    let mut home = Bench::new();
+    let (ours, mut theirs) = pair();
+    let mut buf = [0u8; 8];
+    let record = home.start(recv(ours.as_ref(), &mut buf));
+    home.cancel(record);
+    assert_eq!(home.wait(record), Outcome::CANCELLED);
+    drop(home);
+    let mut bench = Bench::new();
+    for _ in 0..10 {
+        let waits = bench.start(recv(ours.as_ref(), &mut buf));
+        theirs.write_all(b"here").expect("sent");
+        assert_eq!(bench.wait(waits), Outcome(4));
+        // What is there is had at once.
+        theirs.write_all(b"there").expect("sent");
+        let poll = Op::Poll { handle: ours.as_ref(), interest: Interest::Readable };
+        assert_eq!(bench.run(poll), Outcome(0));
+        assert_eq!(bench.run(recv(ours.as_ref(), &mut buf)), Outcome(5));
+    }
+}
+
+#[test]
+fn an_overlapped_file_is_read_and_written_at_offsets() {
+    let path = std::env::temp_dir().join(format!("bast-overlapped-{}", std::process::id()));
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(FILE_FLAG_OVERLAPPED)
+        .open(&path)
+        .expect("a file");
+    let file = Handle::from_owned(file.into(), Kind::File);
+    let mut bench = Bench::new();
+    let (handle, data) = (file.as_ref(), *b"0123456789");
+    let write = Op::Write { handle, buf: data.as_ptr(), len: 10, offset: Some(5) };
+    assert_eq!(bench.run(write), Outcome(10));
+    let mut buf = [9u8; 16];
+    let mut read = |bench: &mut Bench, at| {
+        let op = Op::Read { handle, buf: buf.as_mut_ptr(), len: 16, offset: Some(at) };
+        (bench.run(op), buf)
+    };
+    let (outcome, got) = read(&mut bench, 0);
+    assert_eq!((outcome, &got[..15]), (Outcome(15), &b"\0\0\0\0\x000123456789"[..]));
+    assert_eq!(read(&mut bench, 12).0, Outcome(3));
+    assert_eq!(read(&mut bench, 99).0, Outcome(0), "its end");
+    // It has no position.
+    let op = Op::Read { handle, buf: buf.as_mut_ptr(), len: 1, offset: None };
+    assert!(bench.run(op).0 < 0);
+    drop(file);
+    std::fs::remove_file(path).expect("ours");
+}
+
+#[test]
+fn objects_are_waited_for_and_given_up() {
+    let mut bench = Bench::new();
+    let event = event();
+    let handle = HandleRef::object(event.as_handle());
+    let poll = Op::Poll { handle, interest: Interest::Readable };
+    for round in 0..500 {
+        let record = bench.start(poll);
+        if round % 2 == 0 {
+            // SAFETY: no memory is involved.
+            unsafe { SetEvent(crate::sys::handle(handle.raw())) };
+        }
+        if round % 3 == 0 {
+            bench.cancel(record);
+        }
+        if round % 2 == 0 || round % 3 == 0 {
+            let outcome = bench.wait(record);
+            assert!(outcome == Outcome(0) || outcome == Outcome::CANCELLED, "{outcome:?}");
+        } else {
+            bench.driver.poll(Wait::No, &mut bench.done).expect("poll");
+            bench.cancel(record);
+            let outcome = bench.wait(record);
+            // An event that was set when the wait for it had been given up is set still.
+            assert!(outcome == Outcome(0) || outcome == Outcome::CANCELLED, "{outcome:?}");
+        }
+    }
+    assert_eq!(bench.driver.pending(), 0);
+}
+
+/// A driver that goes away takes what is in flight back from the kernel, from the waiting threads and from a thread
+/// that waits in its call.
+#[test]
+fn a_driver_ends_with_everything_pending() {
+    use windows_sys::Win32::System::Pipes::CreatePipe;
+    let mut other = Bench::new();
+    for _ in 0..20 {
+        let mut bench = Bench::new();
+        let ((home, _theirs), (away, _others)) = (pair(), pair());
+        let (reader, _writer) = pipe::pair().expect("a pipe");
+        let (mut inside, mut end) = (null_mut(), null_mut());
+        // SAFETY: room for two handles, which are ours.
+        let (inside, _end) = unsafe {
+            assert_ne!(CreatePipe(&raw mut inside, &raw mut end, null(), 0), 0);
+            (OwnedHandle::from_raw_handle(inside), OwnedHandle::from_raw_handle(end))
+        };
+        let inside = Handle::from_owned(inside.into(), Kind::Pipe);
+        let event = event();
+        let mut bufs = [[0u8; 4]; 5];
+        let [a, b, c, d, e] = &mut bufs;
+        let first = other.start(recv(away.as_ref(), a));
+        let read = |handle: &Handle, buf: &mut [u8; 4]| {
+            let (handle, buf) = (handle.as_ref(), buf.as_mut_ptr());
+            Op::Read { handle, buf, len: 4, offset: None }
+        };
+        let object = HandleRef::object(event.as_handle());
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let listener = Handle::from_owned(listener.into(), Kind::Listener);
+        let records = [
+            recv(home.as_ref(), b),
+            recv(away.as_ref(), c),
+            read(&reader, d),
+            read(&inside, e),
+            Op::Poll { handle: object, interest: Interest::Readable },
+            Op::Poll { handle: home.as_ref(), interest: Interest::Readable },
+            Op::Accept { handle: listener.as_ref(), addr: null_mut() },
+        ]
+        .map(|op| bench.start(op));
+        assert_eq!(bench.driver.pending(), records.len());
+        drop(bench);
+        for record in records {
+            // SAFETY: the driver has let go of it.
+            drop(unsafe { Box::from_raw(record.as_ptr()) });
+        }
+        other.cancel(first);
+        assert_eq!(other.wait(first), Outcome::CANCELLED);
+    }
+}
