@@ -15,9 +15,9 @@ use crate::windows;
 
 /// What is looked at, and how much of it.
 const LINTED: &[(&str, &[&str])] = &[
-    ("aarch64-apple-darwin", &["bast-coro"]),
-    ("x86_64-apple-darwin", &["bast-coro"]),
-    ("x86_64-unknown-freebsd", &["bast-coro"]),
+    ("aarch64-apple-darwin", ALL),
+    ("x86_64-apple-darwin", ALL),
+    ("x86_64-unknown-freebsd", ALL),
     (AARCH64, ALL),
     (windows::TARGET, windows::PACKAGES),
 ];

@@ -14,6 +14,7 @@ mod debian;
 mod ecosystem;
 mod examples;
 mod h2spec;
+mod kqueue;
 mod load;
 mod steps;
 mod suites;

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::cmd::{Cmd, is_installed};
-use crate::{coverage, cross, ecosystem, examples, h2spec, tidy, windows};
+use crate::{coverage, cross, ecosystem, examples, h2spec, kqueue, tidy, windows};
 
 /// The drivers every Linux has, the second by falling back where the kernel forbids the first.
 pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
@@ -94,6 +94,12 @@ pub(crate) const ALL: &[Step] = &[
             "--repeat N   run the tests so often (default 1)",
         ],
         run: cross::run,
+    },
+    Step {
+        name: "kqueue",
+        about: "bast-io's tests on kqueue, by libkqueue, where BAST_LIBKQUEUE says that it is",
+        options: &[],
+        run: kqueue::run,
     },
     Step {
         name: "windows",
