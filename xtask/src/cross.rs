@@ -15,10 +15,10 @@ use crate::windows;
 
 /// What is looked at, and how much of it.
 const LINTED: &[(&str, &[&str])] = &[
-    ("aarch64-apple-darwin", CORO),
-    ("x86_64-apple-darwin", CORO),
-    ("x86_64-unknown-freebsd", CORO),
-    (AARCH64, CORO),
+    ("aarch64-apple-darwin", ALL),
+    ("x86_64-apple-darwin", ALL),
+    ("x86_64-unknown-freebsd", ALL),
+    (AARCH64, ALL),
     (windows::TARGET, windows::PACKAGES),
 ];
 

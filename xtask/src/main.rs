@@ -16,6 +16,7 @@ mod debian;
 mod ecosystem;
 mod examples;
 mod h2spec;
+mod kqueue;
 mod load;
 mod rrd;
 mod steps;

@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
+use crate::binaries::passed;
 use crate::cmd::{Cmd, is_installed};
 use crate::debian;
-use crate::steps::{Context, passed};
+use crate::steps::Context;
 
 pub(crate) fn run(context: &Context) -> Result<(), String> {
     if !is_installed("rrdtool") {

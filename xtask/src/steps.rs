@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::binaries::{self, beside_each_other};
 use crate::cmd::{Cmd, is_installed};
-use crate::{coverage, cross, ecosystem, examples, h2spec, rrd, tidy, windows};
+use crate::{coverage, cross, ecosystem, examples, h2spec, kqueue, rrd, tidy, windows};
 
 /// The drivers every Linux has, the second by falling back where the kernel forbids the first.
 pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
@@ -101,6 +101,12 @@ pub(crate) const ALL: &[Step] = &[
             "--repeat N   run the tests so often (default 1)",
         ],
         run: cross::run,
+    },
+    Step {
+        name: "kqueue",
+        about: "bast-io's tests on kqueue, by libkqueue, where BAST_LIBKQUEUE says that it is",
+        options: &[],
+        run: kqueue::run,
     },
     Step {
         name: "windows",

@@ -98,6 +98,7 @@ fn segments_are_datagrams_with_and_without_gro() {
 }
 
 /// A second handle of the same socket, for what the face has no name for.
+#[allow(clippy::useless_conversion)] // It is one on Windows.
 fn handle_of(socket: &UdpSocket) -> Handle {
     Handle::from_owned(crate::harness::duplicate(socket), Kind::Datagram)
 }

@@ -26,6 +26,10 @@ use crate::sys::queue::{
 /// Whether an edge says what makes a read short with more to come. Urgent data do so; FreeBSD says nothing of them.
 pub(super) const TELLS_ALL: bool = false;
 
+/// What is said of the direction that a descriptor does not have, or has no more.
+const HAS_ONE_DIRECTION: [i32; 5] =
+    [libc::EPIPE, libc::EINVAL, libc::ENODEV, libc::EPERM, libc::EOPNOTSUPP];
+
 /// How many events one wait takes; more wait for the next.
 const BATCH: usize = 512;
 
@@ -52,16 +56,17 @@ impl Selector {
         }
         let mark = id as u32;
         let both = [EVFILT_READ, EVFILT_WRITE].map(|f| change(fd, f, EV_ADD | EV_CLEAR, 0, mark));
-        match self.waker.queue().change(both) {
+        let told = self.waker.queue().change(both);
+        if told.contains(&libc::EPIPE) {
+            self.owed.push(Edge { fd, mark, readable: true, writable: true, unusual: true });
+        }
+        match told {
             [0, 0] => 0,
-            [error, 0] | [0, error] if error != libc::EBADF => {
-                let (readable, writable) = (error == libc::EPIPE, error == libc::EPIPE);
-                if writable {
-                    self.owed.push(Edge { fd, mark, readable, writable, unusual: true });
-                }
-                0
+            [0, error] | [error, 0] if HAS_ONE_DIRECTION.contains(&error) => 0,
+            [0, error] | [error, _] => {
+                self.remove(fd);
+                error
             }
-            [error, _] => error,
         }
     }
 

@@ -38,6 +38,7 @@ impl End<'_> {
             }
     }
 
+    #[cfg(target_os = "linux")] // where a splice waits for it
     pub(super) fn read_timeout(&self) -> Option<Duration> {
         match self {
             End::Socket(socket) => socket.read.get(),

@@ -2,11 +2,8 @@
 //!
 //! Built with `--cfg bast_kqueue` on Linux, too: there it is tested (see `queue`).
 
-#[allow(unsafe_code)]
 pub mod c;
-#[allow(unsafe_code)]
 pub(crate) mod queue;
-#[allow(unsafe_code)]
 mod user_event;
 
 use std::ffi::CStr;

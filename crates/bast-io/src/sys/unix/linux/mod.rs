@@ -10,7 +10,6 @@
 //! | `drain_signal` | `sigtimedwait` | blocked and let in again |
 //! | `openat2`, `cached_pages`, `has_writer`, `enlarge_pipe` | system calls | "not here" |
 
-#[allow(unsafe_code)]
 #[cfg(not(loom))]
 mod eventfd;
 
