@@ -1,4 +1,5 @@
-//! The tests of `bast-tokio` and of `apps/ecosystem`, in debug mode, against real servers that are started here.
+//! The tests of `bast-tokio`, of `apps/ecosystem` and of what `rrd-export` asks of databases, in debug mode, against real
+//! servers that are started here.
 //!
 //! ```text
 //!   directory of its own in /tmp, of the user nobody if this is root (databases refuse root)
@@ -46,10 +47,14 @@ pub(crate) fn run(_: &Context) -> Result<(), String> {
     let binaries = binaries::build(Cmd::cargo("test --workspace"))?;
     // One driver after the other: they would disturb each other in the databases.
     for driver in DRIVERS {
-        let of_these = |b: &&Binary| ["bast-tokio", "ecosystem"].contains(&b.package.as_str());
-        let runs = binaries.iter().filter(of_these).map(|binary| {
-            let cmd = binary.cmd().env("BAST_DRIVER", driver);
-            servers.iter().fold(cmd, |cmd, server| cmd.env(server.variable, &server.url))
+        let runs = binaries.iter().filter_map(|binary| {
+            let cmd = match (binary.package.as_str(), binary.target.as_str()) {
+                ("bast-tokio" | "ecosystem", _) => binary.cmd(),
+                ("rrd-export", "it") => binary.cmd().args("servers::"),
+                _ => return None,
+            };
+            let cmd = cmd.env("BAST_DRIVER", driver);
+            Some(servers.iter().fold(cmd, |cmd, server| cmd.env(server.variable, &server.url)))
         });
         beside_each_other(runs.collect())?;
     }

@@ -10,7 +10,7 @@ use jiff::Zoned;
 use rrd_file::Query;
 
 use crate::cli::{Export, LayoutKind, ReaderKind};
-use crate::devices::{Devices, Source};
+use crate::devices::{Devices, Source, without_password};
 use crate::exit::Exit;
 use crate::job::{Column, Layout, Shape};
 use crate::journal::{Journal, Options};
@@ -83,7 +83,7 @@ fn try_export(args: &Export) -> Result<Exit, Fault> {
     if exit == Exit::NoFiles {
         let pattern = &args.pattern;
         let text = match total {
-            0 => format!("{} has no devices: nothing to export", args.devices),
+            0 => format!("{} has no devices: nothing to export", without_password(&args.devices)),
             _ => format!(
                 "none of {total} devices has a file: nothing to export; the pattern is {pattern:?} with the base {:?}",
                 args.base
@@ -163,7 +163,6 @@ fn shape(args: &Export, devices: &Devices, names: Names, before: &Options) -> Re
             "time" => Column::Time,
             "iface" => Column::Iface,
             "path" => Column::Path,
-            // Of the default columns, one that is not there is left out silently only if nobody has chosen.
             _ if has(devices, name) => Column::Device(name.clone()),
             _ => {
                 let there = devices.columns().join(", ");
@@ -213,7 +212,7 @@ fn reader(args: &Export, tally: &Tally) -> (Arc<dyn Reader>, usize) {
 fn options(args: &Export, query: &Query, shape: &Shape) -> Options {
     let mut options = Options::new();
     let mut put = |name: &str, value: String| options.push((name.to_owned(), value));
-    put("--devices", args.devices.clone());
+    put("--devices", without_password(&args.devices));
     put("--query", args.query.clone());
     put("--base", args.base.to_string_lossy().into_owned());
     put("--pattern", args.pattern.clone());

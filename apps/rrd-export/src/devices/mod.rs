@@ -79,6 +79,17 @@ impl Source {
     }
 }
 
+/// A source for messages and journals.
+#[must_use]
+pub fn without_password(source: &str) -> String {
+    let parts = source.split_once("//").and_then(|(scheme, rest)| {
+        let (user, host) = rest.rsplit_once('@')?;
+        let (name, _) = user.split_once(':')?;
+        Some(format!("{scheme}//{name}:***@{host}"))
+    });
+    parts.unwrap_or_else(|| source.to_owned())
+}
+
 /// Takes rows and spools them.
 struct Sink {
     columns: Arc<Columns>,
@@ -234,6 +245,13 @@ mod tests {
             );
             assert_eq!((device.get("dc"), device.get("site")), (Some("a\nb"), Some(&*long)));
         }
+    }
+
+    #[test]
+    fn passwords_are_not_told() {
+        assert_eq!(without_password("mysql://me:p@ss:w@host/db"), "mysql://me:***@host/db");
+        assert_eq!(without_password("postgres://me@host/db"), "postgres://me@host/db");
+        assert_eq!(without_password("a:b@c.sqlite"), "a:b@c.sqlite");
     }
 
     #[test]

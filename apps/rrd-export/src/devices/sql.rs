@@ -7,7 +7,7 @@ use futures_util::TryStreamExt;
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Column, Connection, Row, TypeInfo, ValueRef};
 
-use super::{Devices, Sink};
+use super::{Devices, Sink, without_password};
 
 /// How long a server may take to let us in.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -77,25 +77,4 @@ fn values(row: &AnyRow) -> Result<Vec<String>, String> {
         })
     };
     (0..row.columns().len()).map(named).collect()
-}
-
-/// For messages and logs.
-fn without_password(url: &str) -> String {
-    let parts = url.split_once("//").and_then(|(scheme, rest)| {
-        let (user, host) = rest.rsplit_once('@')?;
-        let (name, _) = user.split_once(':')?;
-        Some(format!("{scheme}//{name}:***@{host}"))
-    });
-    parts.unwrap_or_else(|| url.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_password;
-
-    #[test]
-    fn passwords_are_not_told() {
-        assert_eq!(without_password("mysql://me:p@ss:w@host/db"), "mysql://me:***@host/db");
-        assert_eq!(without_password("postgres://me@host/db"), "postgres://me@host/db");
-    }
 }

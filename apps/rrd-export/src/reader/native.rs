@@ -4,6 +4,11 @@
 //!   open ─▶ length ─▶ read the first 16 KiB, as far as it is cached ─▶ head, ranges ─▶ read what is still missing
 //!                       └ else: read_at, the fiber waits (io_uring, or the blocking pool)
 //! ```
+//!
+//! What the kernel has in memory is copied on the spot (`RWF_NOWAIT`), which costs a system call and no switch; only a
+//! read that needs the disk makes the fiber wait, and its worker goes on with others. Files are not mapped: whoever
+//! truncates one at that moment would kill the whole program by SIGBUS, and mapping costs more: to open, read or map, and
+//! close a cached file of 5.5 KB takes 8 us or 16 us of a core. Of a large file just the head and the rows that are asked for are read.
 
 use std::path::Path;
 

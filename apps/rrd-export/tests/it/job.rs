@@ -127,12 +127,12 @@ fn files_that_fail_are_reported_and_the_others_are_there() {
 fn a_file_that_may_not_be_read_is_reported() {
     let fleet = Fleet::new(10);
     let locked = fleet.path("dc01/1/eth0.rrd");
-    fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     if fs::File::open(&locked).is_ok() {
         // Root may read everything; so somebody else looks.
         let all = Command::new("chmod").args(["-R", "o+rX"]).arg(fleet.dir.path()).status();
         assert!(all.unwrap().success());
-        fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+        fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
         let mut nobody = loudly(&fleet, "-", &[]);
         std::os::unix::process::CommandExt::uid(&mut nobody, 65534);
         let Ok(Output { status, stderr, stdout }) = nobody.output() else {

@@ -5,3 +5,5 @@ mod job;
 mod outputs;
 mod resume;
 mod rrdtool;
+#[cfg(feature = "servers")]
+mod servers;
