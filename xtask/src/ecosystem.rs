@@ -1,4 +1,5 @@
-//! The tests of `bast-tokio` and of `apps/ecosystem`, in debug mode, against real servers that are started here.
+//! The tests of `bast-tokio`, of `apps/ecosystem` and of what `rrd-export` asks of databases, in debug mode, against real
+//! servers that are started here.
 //!
 //! ```text
 //!   directory of its own in /tmp, of the user nobody if this is root (databases refuse root)
@@ -42,12 +43,16 @@ pub(crate) fn run(_: &Context) -> Result<(), String> {
         }
     }
     for driver in DRIVERS {
-        let mut tests = Cmd::cargo("test -p bast-tokio -p bast-ecosystem --lib --bins --tests");
-        tests = tests.env("BAST_DRIVER", driver);
-        for server in &servers {
-            tests = tests.env(server.variable, &server.url);
+        for tests in [
+            "test -p bast-tokio -p bast-ecosystem --lib --bins --tests",
+            "test -p rrd-export --test it servers::",
+        ] {
+            let mut tests = Cmd::cargo(tests).env("BAST_DRIVER", driver);
+            for server in &servers {
+                tests = tests.env(server.variable, &server.url);
+            }
+            tests.run()?;
         }
-        tests.run()?;
     }
     Ok(())
 }

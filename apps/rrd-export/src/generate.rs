@@ -58,7 +58,7 @@ impl Plan {
         let level = 1e3 * 10f64.powf(chance.unit() * 6.0);
         let mut values = vec![0.0.into(); self.sources as usize];
         // A gap in a third of the files: somewhere, of up to a tenth of the rows.
-        let gap = (chance.next() % 3 == 0).then(|| chance.next() % self.rows);
+        let gap = chance.next().is_multiple_of(3).then(|| chance.next() % self.rows);
         let gap = gap.map_or(0..0, |at| at..at + 1 + chance.next() % (self.rows / 10 + 1));
         for row in 0..self.rows {
             let time = begin + ((row + 1) * self.step) as i64;
@@ -133,7 +133,7 @@ pub fn command(args: &cli::Generate) -> Exit {
             eprintln!(
                 "  rrd-export --devices {dir}/devices.sqlite --base {dir} --from {} --to {}",
                 plan.begin(),
-                end - 1
+                plan.begin() + (rows * step) as i64 - 1
             );
             Exit::Complete
         }

@@ -1,6 +1,9 @@
 //! Tests of the program and its parts.
 
 mod fleet;
+mod job;
 mod outputs;
 mod resume;
 mod rrdtool;
+#[cfg(feature = "servers")]
+mod servers;
