@@ -76,11 +76,11 @@ pub(crate) struct Bench {
     pub(crate) params: &'static [Param],
 }
 
-const fn both(name: &'static str, subjects: &'static [&'static str]) -> Param {
+pub(crate) const fn both(name: &'static str, subjects: &'static [&'static str]) -> Param {
     Param { name, subjects, when: When::Both }
 }
 
-const fn full(name: &'static str, subjects: &'static [&'static str]) -> Param {
+pub(crate) const fn full(name: &'static str, subjects: &'static [&'static str]) -> Param {
     Param { name, subjects, when: When::Full }
 }
 
@@ -395,19 +395,7 @@ pub(crate) const BENCHES: &[Bench] = &[
         units: &[units::MS_CHILD, units::CPU_CHILD, units::CPU_ALL_CHILD],
         params: &[both("32@2", &["bast-uring", "bast-epoll", "tokio-multi", "threads", "go"])],
     },
-    Bench {
-        name: "rrd-export",
-        about: "5,000 RRD files into one CSV with N rrdtools, or by a reader of our own: wall, CPU and memory of the whole tree",
-        kind: Kind::Export,
-        units: &[units::WALL_S, units::CPU_TREE, units::TREE_MB],
-        params: &[
-            both("1", &["bast", "sequential", "tokio-multi", "lwt"]),
-            both("2", &["bast", "processes", "tokio-multi", "lwt"]),
-            full("4", &["bast", "tokio-multi", "lwt"]),
-            full("8", &["bast", "tokio-multi", "lwt"]),
-            both("native", &["bast-native", "floor"]),
-        ],
-    },
+    crate::export::BENCH,
     Bench {
         name: "echo",
         about: "64 B messages over N connections, closed loop: CPU of the server per message, messages/s",

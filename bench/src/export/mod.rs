@@ -18,7 +18,7 @@ mod tree;
 pub(crate) use chart::study;
 
 use crate::micro::{Job, Values};
-use crate::registry::units;
+use crate::registry::{Bench, Kind, both, full, units};
 use crate::{child, ocaml};
 use fleet::Fleet;
 use std::env;
@@ -29,8 +29,22 @@ const FLEET: &str = "BAST_BENCH_FLEET";
 /// Where it writes.
 const OUT: &str = "BAST_BENCH_OUT";
 
-/// The benchmark's name.
-pub(crate) const NAME: &str = "rrd-export";
+const NAME: &str = "rrd-export";
+
+/// For the registry.
+pub(crate) const BENCH: Bench = Bench {
+    name: NAME,
+    about: "5,000 RRD files into one CSV with N rrdtools, or by a reader of our own: wall, CPU and memory of the whole tree",
+    kind: Kind::Export,
+    units: &[units::WALL_S, units::CPU_TREE, units::TREE_MB],
+    params: &[
+        both("1", &["bast", "sequential", "tokio-multi", "lwt"]),
+        both("2", &["bast", "processes", "tokio-multi", "lwt"]),
+        full("4", &["bast", "tokio-multi", "lwt"]),
+        full("8", &["bast", "tokio-multi", "lwt"]),
+        both("native", &["bast-native", "floor"]),
+    ],
+};
 
 /// Why it cannot be run, if it cannot: how to install what it needs.
 pub(crate) fn missing(param: &str) -> Option<&'static str> {

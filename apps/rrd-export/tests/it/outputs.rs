@@ -37,7 +37,7 @@ fn fetched(seq: u64) -> Option<Fetched> {
         return None;
     }
     let rows = seq * 37 % 50;
-    let value = |n: u64| if n % 11 == 0 { f64::NAN } else { (n * (seq + 1)) as f64 / 7.0 };
+    let value = |n: u64| if n.is_multiple_of(11) { f64::NAN } else { (n * (seq + 1)) as f64 / 7.0 };
     let sources = vec!["in".into(), "out".into()];
     Some(Fetched {
         start: 300 * seq as i64,
