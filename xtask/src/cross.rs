@@ -22,6 +22,9 @@ const LINTED: &[(&str, &[&str])] = &[
     (windows::TARGET, windows::PACKAGES),
 ];
 
+/// The crates that are bast.
+const ALL: &[&str] = &["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast"];
+
 /// What has been brought to all of them so far.
 const CORO: &[&str] = &["bast-coro"];
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::binaries::{self, Binary, beside_each_other};
+use crate::binaries::{self, beside_each_other};
 use crate::cmd::{Cmd, is_installed, signal, wait};
 use crate::debian;
 use crate::steps::{Context, DRIVERS};

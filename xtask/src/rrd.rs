@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use crate::binaries::passed;
+use crate::binaries::{self, beside_each_other};
 use crate::cmd::{Cmd, is_installed};
 use crate::debian;
 use crate::steps::Context;
 
-pub(crate) fn run(context: &Context) -> Result<(), String> {
+pub(crate) fn run(_: &Context) -> Result<(), String> {
     if !is_installed("rrdtool") {
         debian::install("rrdtool", Duration::from_secs(120));
     }
@@ -17,11 +17,10 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
         println!("skipped: no rrdtool here (Debian: apt install rrdtool)");
         return Ok(());
     }
-    let packages = context.metadata["packages"].as_array().into_iter().flatten();
-    let names = packages.filter_map(|package| package["name"].as_str());
-    for package in names.filter(|name| name.starts_with("rrd-")) {
-        let test = Cmd::cargo("test --lib --tests -p").args(package).args("-- --ignored");
-        match passed(&test.run_and_read()?) {
+    let binaries = binaries::build(Cmd::cargo("test --workspace"))?;
+    for package in ["rrd-file", "rrd-export"] {
+        let of_this = binaries.iter().filter(|binary| binary.package == package);
+        match beside_each_other(of_this.map(|binary| binary.cmd().args("--ignored")).collect())? {
             0 => return Err(format!("{package}: no test has been run")),
             tests => println!("{package}: {tests} tests with rrdtool"),
         }

@@ -130,7 +130,8 @@ mod threads {
                 own.poll(bast_io::Wait::AtMost(Duration::from_micros(round % 100)));
             }
             let outcome = own.wait(first);
-            interrupted += u32::from(outcome.is_errno(c::EINTR) || outcome == Outcome::CANCELLED);
+            interrupted +=
+                u32::from(outcome.is_errno(c::EINTR) || outcome == bast_io::Outcome::CANCELLED);
             assert_eq!(own.wait(second).0, 0, "round {round}: a signal for another call");
         }
         assert!(interrupted > 0);
