@@ -29,6 +29,9 @@ use crate::time::moment;
 /// How many files the native reader has in hand for each core: some wait for the disk while one is worked on.
 const FILES_PER_CORE: usize = 16;
 
+/// A fiber takes as many files at a time, at most. Those of rrdtool take one: it makes the daemons' work no more even.
+const BATCH: usize = 32;
+
 /// Exports, and tells standard error about it.
 #[must_use]
 pub fn export(args: &Export) -> Exit {
@@ -60,12 +63,13 @@ fn try_export(args: &Export) -> Result<Exit, Fault> {
 
     let tally = Arc::<Tally>::default();
     let (reader, readers) = reader(args, &tally);
+    let batch = if args.reader == ReaderKind::Rrdtool { 1 } else { BATCH };
     let stop = Arc::<AtomicBool>::default();
     let mut report = Report::new(args.report.as_deref(), args.quiet)?;
     let progress = Progress::new(Arc::clone(&tally), devices.total(), args.quiet);
     let _ctrl_c = stop_at_ctrl_c(&stop, args.quiet)?;
     let total = devices.total();
-    let plan = Plan { devices, pattern, ifaces, query, shape, reader, readers };
+    let plan = Plan { devices, pattern, ifaces, query, shape, reader, readers, batch };
     let mut watch = Watch { tally, progress: &progress, report: &mut report, stop };
     let ended = run(plan, &mut watch, |shape| {
         let opened = Output::open(output::Plan {

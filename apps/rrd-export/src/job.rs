@@ -97,10 +97,10 @@ pub struct Shape {
 }
 
 /// What one file became: bytes of the output's format, not interrupted by another file's.
-#[derive(Debug, Default)]
-pub struct Block {
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
     /// As [`Format::encode`](crate::output::Format::encode) has put them.
-    pub bytes: Vec<u8>,
+    pub bytes: &'a [u8],
     /// How many rows they are.
     pub rows: u64,
 }

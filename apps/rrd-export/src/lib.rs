@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod batch;
 pub mod cli;
 pub mod devices;
 pub mod exit;

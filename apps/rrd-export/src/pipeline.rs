@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   devices ─▶ list: LISTERS fibers, glob on the blocking pool ─▶ files ─▶ readers: fetch, encode ─▶ one writer
-//!   (spool)      a device's files, sorted                         seq        blocks, in the files' order
+//!   (spool)      a few devices' files, sorted                     seq        batches of blocks, in the files' order
 //!      ◀───────────────────── back pressure: each stage takes what the next one asks for ─────────────────────
 //! ```
 //!
 //! Every stage is an iterator, and the loop at the end drives it all: nothing is listed or read that the writer has not
-//! room for. Held are the files of a few devices and the blocks of `readers` files, however many files there are.
+//! room for. Held are the files of some devices and the blocks of `readers` batches, however many files there are.
 //!
 //! Blocks come in the order of the files, so two runs over the same files give the same bytes, and a run that goes on
 //! after another knows where that one was.
@@ -15,24 +15,28 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bast::stream::StreamExt;
 use globset::{GlobBuilder, GlobMatcher};
 use rrd_file::Query;
 
+use crate::batch::{Batch, Exporter, Outcome, Work};
 use crate::devices::Devices;
 use crate::exit::Exit;
 use crate::job::{Block, Device, FileJob, Layout, Shape};
 use crate::journal::{Done, Skip};
-use crate::output::{Format, Opened, Output};
+use crate::output::{Opened, Output};
 use crate::pattern::{Found, Pattern};
 use crate::progress::{Progress, Tally, add};
 use crate::reader::{ReadError, Reader};
 use crate::report::Report;
 
-/// As many devices' directories are read at a time.
+/// As many parts of the devices' list are worked on at a time,
 const LISTERS: usize = 8;
+
+/// and as many devices are a part: to the blocking pool and back takes longer than to read a small directory.
+const DEVICES: usize = 16;
 
 /// As many files may fail before one says what the columns are.
 const PROBES: usize = 1000;
@@ -53,6 +57,8 @@ pub struct Plan {
     pub reader: Arc<dyn Reader>,
     /// By how many fibers.
     pub readers: usize,
+    /// How many files one of them takes at a time, at most.
+    pub batch: usize,
 }
 
 /// What watches a run, and may end it.
@@ -117,21 +123,6 @@ impl Ifaces {
     }
 }
 
-/// A file, or what is in the place of files.
-enum Work {
-    /// With a reason if it has failed already.
-    File(FileJob, Option<String>),
-    /// The run cannot go on.
-    Fatal(String),
-}
-
-/// What became of a file.
-enum Outcome {
-    Block(FileJob, Block),
-    Failed(FileJob, String),
-    Fatal(String),
-}
-
 /// Runs the plan to its end. `open` is called when it is known what a row has, and not at all if there is no file.
 ///
 /// # Errors
@@ -141,7 +132,7 @@ pub fn run(
     watch: &mut Watch<'_>,
     open: impl FnOnce(&Shape) -> Result<Opened, String>,
 ) -> Result<Exit, Fault> {
-    let Plan { devices, pattern, ifaces, query, mut shape, reader, readers } = plan;
+    let Plan { devices, pattern, ifaces, query, mut shape, reader, readers, batch } = plan;
     let mut works = works(devices, pattern, ifaces, Arc::clone(&watch.tally));
     let begun = match shape.layout == Layout::Wide && shape.metrics.is_empty() {
         true => probe(&mut works, &mut shape, &*reader, &query, &watch.stop)?,
@@ -160,27 +151,19 @@ pub fn run(
     watch.tally.earlier(&output.done());
     watch.replay(&output)?;
 
-    let (format, size) = (output.format(), AtomicUsize::new(0));
-    let outcomes = rest(begun.into_iter().chain(works), skip, Arc::clone(&watch.stop)).par_map(
-        readers,
-        move |work| match work {
-            Work::File(job, None) => export(job, &*reader, &query, &*format, &size),
-            Work::File(job, Some(reason)) => Outcome::Failed(job, reason),
-            Work::Fatal(text) => Outcome::Fatal(text),
-        },
-    );
-    for outcome in outcomes {
-        match outcome {
-            Outcome::Block(job, block) => {
-                output.put(&job, &block).map_err(Fault::writing)?;
-                watch.tally.add_block(&block);
+    let stop = Arc::clone(&watch.stop);
+    let exporter = Exporter::new(reader, query, output.format(), readers, batch, stop);
+    let exporter = Arc::new(exporter);
+    let works = rest(begun.into_iter().chain(works), skip, Arc::clone(&watch.stop));
+    let batches = exporter.batches(works);
+    let all = Arc::clone(&exporter);
+    'files: for batch in batches.par_map(readers, move |works| all.run(works)) {
+        let mut left = watch.put(&mut output, batch)?;
+        while !left.is_empty() {
+            if is_set(&watch.stop) {
+                break 'files;
             }
-            Outcome::Failed(job, reason) => {
-                output.failed(&job, &reason).map_err(Fault::writing)?;
-                add(&watch.tally.failed, 1);
-                watch.tell(&job.path, &job.device.id, &reason)?;
-            }
-            Outcome::Fatal(text) => return Err(text.into()),
+            left = watch.put(&mut output, exporter.run(left))?;
         }
     }
     if is_set(&watch.stop) {
@@ -280,13 +263,18 @@ fn works(
     ifaces: Ifaces,
     tally: Arc<Tally>,
 ) -> impl Iterator<Item = Work> {
-    let list = move |device: io::Result<Device>| {
-        let device = device.map_err(|error| format!("temporary file of the devices: {error}"))?;
-        let found = bast::blocking(|| pattern.files(&device));
-        Ok((Arc::new(device), found))
+    let list = move |devices: Vec<io::Result<Device>>| {
+        let list = |device: io::Result<Device>| {
+            let device =
+                device.map_err(|error| format!("temporary file of the devices: {error}"))?;
+            let found = pattern.files(&device);
+            Ok((Arc::new(device), found))
+        };
+        bast::blocking(|| devices.into_iter().map(list).collect::<Vec<_>>())
     };
     let mut seq = 0;
-    let listed = devices.par_map(LISTERS, list).flat_map(move |listed: Result<_, String>| {
+    let listed = devices.chunks(DEVICES).par_map(LISTERS, list).flatten();
+    let listed = listed.flat_map(move |listed: Result<_, String>| {
         add(&tally.devices, 1);
         let (device, found) = match listed {
             Err(text) => return Works::One(Some(Work::Fatal(text))),
@@ -352,31 +340,27 @@ impl Iterator for Files {
     }
 }
 
-/// One file, in a fiber of its own.
-fn export(
-    job: FileJob,
-    reader: &dyn Reader,
-    query: &Query,
-    format: &dyn Format,
-    size: &AtomicUsize,
-) -> Outcome {
-    let fetched = match reader.fetch(&job.path, query) {
-        Ok(fetched) => fetched,
-        Err(ReadError::Fatal(text)) => return Outcome::Fatal(text),
-        Err(error) => return Outcome::Failed(job, error.to_string()),
-    };
-    // A block is as large as the last one, most likely.
-    let mut bytes = Vec::with_capacity(size.load(Ordering::Relaxed));
-    match format.encode(&job, &fetched, &mut bytes) {
-        Ok(rows) => {
-            size.store(bytes.len(), Ordering::Relaxed);
-            Outcome::Block(job, Block { bytes, rows })
-        }
-        Err(reason) => Outcome::Failed(job, reason),
-    }
-}
-
 impl Watch<'_> {
+    /// Hands a batch to the output. Returns what is left of it to do.
+    fn put(&mut self, output: &mut Output, batch: Batch) -> Result<Vec<Work>, Fault> {
+        for outcome in batch.outcomes {
+            match outcome {
+                Outcome::Rows(job, rows, place) => {
+                    let block = Block { bytes: &batch.bytes[place], rows };
+                    output.put(&job, &block).map_err(Fault::writing)?;
+                    self.tally.add_block(&block);
+                }
+                Outcome::Failed(job, reason) => {
+                    output.failed(&job, &reason).map_err(Fault::writing)?;
+                    add(&self.tally.failed, 1);
+                    self.tell(&job.path, &job.device.id, &reason)?;
+                }
+                Outcome::Fatal(text) => return Err(text.into()),
+            }
+        }
+        Ok(batch.left)
+    }
+
     fn tell(&mut self, path: &Path, device: &str, reason: &str) -> Result<(), String> {
         if let Some(text) = self.report.add(path.as_os_str(), device, reason)? {
             self.progress.tell(&text);

@@ -40,7 +40,7 @@ pub struct Tally {
 
 impl Tally {
     /// A file is in the output.
-    pub(crate) fn add_block(&self, block: &Block) {
+    pub(crate) fn add_block(&self, block: &Block<'_>) {
         add(&self.files, 1);
         add(&self.rows, block.rows);
         add(&self.bytes, block.bytes.len() as u64);

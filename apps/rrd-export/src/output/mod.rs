@@ -271,8 +271,8 @@ impl Output {
     ///
     /// # Panics
     /// If it is not the next file of the list.
-    pub fn put(&mut self, job: &FileJob, block: &Block) -> io::Result<()> {
-        self.chunk.bytes.extend_from_slice(&block.bytes);
+    pub fn put(&mut self, job: &FileJob, block: &Block<'_>) -> io::Result<()> {
+        self.chunk.bytes.extend_from_slice(block.bytes);
         self.chunk.done.rows += block.rows;
         self.advance(job)
     }

@@ -65,9 +65,9 @@ fn feed(output: &mut Output, skip: &mut Skip, to: u64) -> io::Result<()> {
         }
         match fetched(seq) {
             Some(fetched) => {
-                let mut block = Block::default();
-                block.rows = format.encode(&job, &fetched, &mut block.bytes).unwrap();
-                output.put(&job, &block)?;
+                let mut bytes = Vec::new();
+                let rows = format.encode(&job, &fetched, &mut bytes).unwrap();
+                output.put(&job, &Block { bytes: &bytes, rows })?;
             }
             None => output.failed(&job, "no RRD")?,
         }
