@@ -25,8 +25,12 @@ const LINTED: &[(&str, &[&str])] = &[
 /// The crates that are bast.
 const ALL: &[&str] = &["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast"];
 
-/// What has been brought to all of them so far.
+/// What has been seen to pass on aarch64. (Of bast-io's tests many count descriptors or forbid system calls, and see
+/// QEMU's own.)
 const CORO: &[&str] = &["bast-coro"];
+
+/// What has been seen to pass with musl.
+const IO: &[&str] = &["bast-coro", "bast-io"];
 
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
 const MUSL: &str = "x86_64-unknown-linux-musl";
@@ -77,7 +81,7 @@ fn musl(options: &Options) -> Result<(), String> {
         return Ok(());
     }
     // `env` stands for what runs a program, where nothing has to.
-    tests(options, MUSL, (Cmd::cargo(""), CORO), (Cmd::new("env"), &DRIVERS, &[]))
+    tests(options, MUSL, (Cmd::cargo(""), IO), (Cmd::new("env"), &DRIVERS, &[]))
 }
 
 fn aarch64(options: &Options) -> Result<(), String> {

@@ -13,7 +13,11 @@ use crate::suites::{CRATES, Options, Report, build};
 pub(crate) const TARGET: &str = "x86_64-pc-windows-gnu";
 
 /// What has been brought to Windows so far.
-pub(crate) const PACKAGES: &[&str] = &["bast-coro"];
+pub(crate) const PACKAGES: &[&str] = &["bast-coro", "bast-io", "bast-rt", "bast-sync"];
+
+/// Rounds of bast-io's randomised tests, a fifth of what they do on Linux: each of them asks Wine's server many times.
+/// `BAST_ROUNDS` says otherwise.
+const ROUNDS: &str = "4000";
 
 /// The drivers that there are.
 const DRIVERS: [&str; 2] = ["iocp", "sim"];
@@ -35,16 +39,18 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
     let suites = build(kit.cargo(), TARGET, &packages)?;
     let mut report = Report::default();
     kit.serve()?;
+    let rounds = std::env::var("BAST_ROUNDS").unwrap_or_else(|_| ROUNDS.into());
+    let wine = kit.wine().env("BAST_ROUNDS", rounds);
     for _ in 0..options.repeat {
         for suite in &suites {
             if !CRATES.contains(&(&suite.package, true)) {
-                report.run(suite, &kit.wine(), "", &[])?;
+                report.run(suite, &wine, "", &[])?;
                 continue;
             }
             // As on Linux, the simulator is not for bast-rt's own tests.
             let drivers = if suite.package == "bast-rt" { &DRIVERS[..1] } else { &DRIVERS[..] };
             for driver in drivers {
-                report.run(suite, &kit.wine().env("BAST_DRIVER", driver), driver, &[])?;
+                report.run(suite, &wine.clone().env("BAST_DRIVER", driver), driver, &[])?;
             }
         }
     }

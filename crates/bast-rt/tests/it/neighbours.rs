@@ -274,7 +274,7 @@ process_tests! {
 
     /// Runtimes come and go; what they left serves the next.
     fn in_many_runtimes() {
-        for _ in 0..50 {
+        for _ in 0..scaled(50) {
             among_unwinding(|| assert!(!poisons(yield_now)));
         }
     }

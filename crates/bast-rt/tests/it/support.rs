@@ -125,7 +125,7 @@ pub(crate) fn slowed() -> bool {
 
 /// `count`, or a tenth of it where everything is slow.
 pub(crate) fn scaled(count: usize) -> usize {
-    // Wine makes two of Linux's mappings of each stack, of which a process has 65,530.
+    // Wine makes two of Linux's mappings of each stack, of which a process has 65,530. A panic takes it 10 ms.
     if slowed() || cfg!(windows) { count / 10 } else { count }
 }
 

@@ -10,6 +10,9 @@
 //! | `drain_signal` | `sigtimedwait` | blocked and let in again |
 //! | `openat2`, `cached_pages`, `has_writer`, `enlarge_pipe` | system calls | "not here" |
 
+#[cfg(target_env = "musl")]
+#[path = "musl.rs"]
+pub mod c;
 #[cfg(not(loom))]
 mod eventfd;
 
@@ -18,6 +21,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
+#[cfg(not(target_env = "musl"))]
 pub use libc as c;
 
 #[cfg(not(loom))]
