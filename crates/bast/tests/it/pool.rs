@@ -231,6 +231,7 @@ impl Echo {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "no `cat`: windows_children::a_conversation speaks with a child")]
 fn daemons_that_die_are_replaced() {
     needs_kernel!();
     let made = Arc::new(AtomicUsize::new(0));

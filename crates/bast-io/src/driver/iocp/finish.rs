@@ -95,6 +95,29 @@ pub(super) unsafe fn refused(record: NonNull<Record>, outcome: Outcome) -> Outco
     }
 }
 
+/// Whether a call that said no has ended with a warning: not as an error, to the kernel.
+///
+/// # Safety
+/// As [`finish`], or the call was refused before the kernel had anything.
+pub(super) unsafe fn is_warned(record: NonNull<Record>) -> bool {
+    // SAFETY: the caller's promise.
+    let status = unsafe { (*overlapped(record)).Internal as u32 };
+    status >> 30 == 2
+}
+
+/// Whether an accept has ended because somebody else was quicker to take the connection. (Windows gives each its own;
+/// Wine tells all who wait.)
+///
+/// # Safety
+/// As [`finish`].
+pub(super) unsafe fn is_too_late(record: NonNull<Record>) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        matches!((*record.as_ptr()).op, Op::Accept { .. })
+            && (*overlapped(record)).Internal as i32 == e::STATUS_DEVICE_NOT_READY
+    }
+}
+
 /// Takes back what was lent for an operation that did not come to anything.
 ///
 /// # Safety

@@ -6,6 +6,9 @@
 //!                                               └─ failed: no packet comes ─▶ the error, inline
 //! ```
 //!
+//! A warning is an error to Winsock and a success to the kernel, packet included: a datagram, or a pipe's message, of
+//! which there was more than there was room for. The status in the `OVERLAPPED` tells it from a failure.
+//!
 //! The packet may be there before the call has returned, but only this thread takes packets, and it does not before
 //! `launch` has ended. So what is written after the call (that the record is in flight) is written in time.
 
@@ -75,13 +78,11 @@ impl Iocp {
                 (*r).lent.overlapped.hEvent = (event as usize | 1) as HANDLE;
             }
             match start(record) {
-                Ok(()) if place == (Place::Home { skips: false }) => {}
-                Ok(()) => return Some(finish::finish(record)),
-                Err(o) if !o.is_errno(ERROR_IO_PENDING as i32) => {
+                Err(o) if !o.is_errno(ERROR_IO_PENDING as i32) && !finish::is_warned(record) => {
                     finish::give_up(record);
                     return Some(finish::refused(record, o));
                 }
-                Err(_) => {
+                Err(o) if o.is_errno(ERROR_IO_PENDING as i32) => {
                     if place == Place::Away
                         && let Err(error) = wait::register(record, (*r).lent.event)
                     {
@@ -91,6 +92,8 @@ impl Iocp {
                         return Some(if outcome.0 < 0 { error } else { outcome });
                     }
                 }
+                _ if place == (Place::Home { skips: false }) => {}
+                _ => return Some(finish::finish(record)),
             }
             self.inflight.push_back(record);
         }

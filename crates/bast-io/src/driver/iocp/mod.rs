@@ -69,6 +69,8 @@ mod stage {
     pub(super) const KERNEL: u8 = 1;
     /// As `KERNEL`; it receives, and its half has been shut down.
     pub(super) const SHUT: u8 = 6;
+    /// As `KERNEL`, and cancelled: it is not started again.
+    pub(super) const CANCELLED: u8 = 7;
     /// A thread waits for an object.
     pub(super) const OBJECT: u8 = 2;
     /// With the pool.
@@ -202,7 +204,10 @@ impl Iocp {
         // and both leave `stage` alone.
         unsafe {
             match (*r).stage {
-                stage::KERNEL | stage::SHUT => {
+                stage::KERNEL | stage::SHUT | stage::CANCELLED => {
+                    if (*r).stage == stage::KERNEL {
+                        (*r).stage = stage::CANCELLED;
+                    }
                     // Too late is no error: the packet tells.
                     let handle = sys::handle((*r).op.descriptor().unwrap_or(-1));
                     CancelIoEx(handle, lent::overlapped(record));
@@ -291,6 +296,17 @@ impl Iocp {
             self.in_kernel -= 1;
             if !(*record.as_ptr()).lent.wait.is_null() {
                 wait::unregister(record);
+            }
+            if finish::is_too_late(record) {
+                finish::give_up(record);
+                let outcome = match (*record.as_ptr()).stage {
+                    stage::CANCELLED => Some(Outcome::CANCELLED),
+                    _ => self.accept(record, &(*record.as_ptr()).op),
+                };
+                if let Some(outcome) = outcome {
+                    done.push(record, outcome);
+                }
+                return;
             }
             let outcome = finish::finish(record);
             done.push(record, outcome);

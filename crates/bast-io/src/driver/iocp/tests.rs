@@ -1,10 +1,11 @@
 //! The driver by its own measure: handles of other ports and of none, and what is left of them.
 
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::windows::fs::OpenOptionsExt;
-use std::os::windows::io::{AsHandle, FromRawHandle, OwnedHandle};
+use std::os::windows::io::{AsHandle, FromRawHandle, FromRawSocket, OwnedHandle};
 use std::ptr::{NonNull, null, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use windows_sys::Win32::Foundation::GetHandleInformation;
@@ -269,4 +270,73 @@ fn a_driver_ends_with_everything_pending() {
         other.cancel(first);
         assert_eq!(other.wait(first), Outcome::CANCELLED);
     }
+}
+
+/// What is cut off, or too long, is a warning to the kernel, which posts a packet for it: the record is not given back
+/// before that.
+#[test]
+fn a_warning_has_a_packet() {
+    let (mut bench, peer) = (Bench::new(), UdpSocket::bind("127.0.0.1:0").expect("bound"));
+    let ours = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    ours.connect(peer.local_addr().expect("a name")).expect("connected");
+    peer.connect(ours.local_addr().expect("a name")).expect("connected");
+    let ours = Handle::from_owned(ours.into(), Kind::Datagram);
+    let long = vec![0u8; 70_000];
+    for round in 0..100 {
+        let (handle, buf) = (ours.as_ref(), long.as_ptr());
+        let outcome = bench.run(Op::Send { handle, buf, len: long.len(), flags: 0 });
+        assert!(outcome.is_errno(crate::sys::c::EMSGSIZE), "{round}: {outcome:?}");
+        peer.send(b"12345678").expect("sent");
+        assert_eq!(bench.run(recv(ours.as_ref(), &mut [0; 4])), Outcome(4));
+        assert_eq!(bench.driver.pending(), 0);
+    }
+    bench.driver.poll(Wait::AtMost(Duration::from_millis(10)), &mut bench.done).expect("poll");
+    assert!(bench.done.is_empty());
+}
+
+/// Many drivers wait for one listener: each connection is somebody's, and nobody fails for having been too late.
+#[test]
+fn who_is_too_late_for_a_connection_waits_for_the_next() {
+    const COUNT: usize = 2_000;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let addr = listener.local_addr().expect("a name");
+    let listener = Handle::from_owned(listener.into(), Kind::Listener);
+    let (taken, end) = (AtomicUsize::new(0), Instant::now() + Duration::from_secs(100));
+    // Takes what has completed; the number of its connections.
+    let take = |bench: &mut Bench| {
+        let mut count = 0;
+        while let Some(record) = bench.done.pop() {
+            // SAFETY: it came back; it was leaked by `start`.
+            let outcome = unsafe { Box::from_raw(record.as_ptr()) }.outcome();
+            assert!(outcome.0 >= 0, "{outcome:?}");
+            // SAFETY: a new socket, which is nobody else's.
+            drop(unsafe { TcpStream::from_raw_socket(outcome.0 as u64) });
+            count += 1;
+        }
+        taken.fetch_add(count, SeqCst);
+        count
+    };
+    std::thread::scope(|s| {
+        for _ in 0..8 {
+            s.spawn(|| {
+                let (mut bench, mut waiting) = (Bench::new(), 0);
+                while taken.load(SeqCst) < COUNT {
+                    assert!(Instant::now() < end, "{taken:?}");
+                    while waiting < 2 {
+                        let (handle, addr) = (listener.as_ref(), null_mut());
+                        bench.start(Op::Accept { handle, addr });
+                        waiting += 1;
+                    }
+                    let wait = Wait::AtMost(Duration::from_millis(10));
+                    bench.driver.poll(wait, &mut bench.done).expect("poll");
+                    waiting -= take(&mut bench);
+                }
+            });
+        }
+        for _ in 0..4 {
+            s.spawn(|| {
+                (0..COUNT / 4).for_each(|_| drop(TcpStream::connect(addr).expect("connected")))
+            });
+        }
+    });
 }

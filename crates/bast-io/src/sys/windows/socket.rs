@@ -133,6 +133,11 @@ pub(super) unsafe fn call(op: &Op) -> Outcome {
                 }
             }
             Op::SetOpt { opt: SockOpt { name: c::SO_REUSEADDR, .. }, .. } => Outcome(0),
+            // (Of a level that it does not know, Wine says WSAEINVAL.)
+            Op::SetOpt { opt: SockOpt { name: c::UDP_GRO, .. }, .. }
+            | Op::GetOpt { opt: SockOpt { name: c::UDP_GRO, .. }, .. } => {
+                Outcome::from_errno(c::ENOPROTOOPT)
+            }
             Op::SetOpt { handle, opt, value, len } => {
                 outcome(ws::setsockopt(socket(handle.raw), opt.level, opt.name, value, len as i32))
             }

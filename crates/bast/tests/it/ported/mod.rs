@@ -52,7 +52,8 @@ fn compare(
             let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
             left.insert(entry.file_name(), text);
         }
-        (String::from_utf8(out).unwrap().replace(dir.to_str().unwrap(), "DIR"), left)
+        let out = String::from_utf8(out).unwrap().replace(dir.to_str().unwrap(), "DIR");
+        (out.replace(std::path::MAIN_SEPARATOR, "/"), left)
     };
     let compared = move || {
         let (std, bast) = (run(on_std), run(on_bast));
