@@ -1,5 +1,7 @@
 //! How the program ends, as a number that scripts can tell apart.
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// What a run came to. [`HELP`] tells users.
@@ -32,6 +34,11 @@ Exit status:
     4  there was no file to export: no device, or nothing matches the pattern
   130  interrupted by Ctrl-C; --resume goes on
   141  whoever read the output from a pipe has gone";
+
+/// Says something on standard error. Nobody may be there to hear it: `eprintln!` would end the run for that.
+pub fn say(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {

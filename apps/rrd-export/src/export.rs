@@ -11,7 +11,7 @@ use rrd_file::Query;
 
 use crate::cli::{Export, LayoutKind, ReaderKind};
 use crate::devices::{Devices, Source, without_password};
-use crate::exit::Exit;
+use crate::exit::{Exit, say};
 use crate::job::{Column, Layout, Shape};
 use crate::journal::{Journal, Options};
 use crate::names::Names;
@@ -39,7 +39,7 @@ pub fn export(args: &Export) -> Exit {
         Ok(exit) => exit,
         Err(fault) => {
             if !fault.text.is_empty() {
-                eprintln!("rrd-export: {}", fault.text);
+                say(format_args!("rrd-export: {}", fault.text));
             }
             fault.exit
         }
@@ -96,9 +96,9 @@ fn try_export(args: &Export) -> Result<Exit, Fault> {
         return Err(Fault { exit, text });
     }
     if !args.quiet {
-        eprintln!("{summary}");
+        say(summary);
         if exit == Exit::Interrupted && target(&args.output) != Target::Stdout {
-            eprintln!("interrupted: the same command with --resume goes on");
+            say("interrupted: the same command with --resume goes on");
         }
     }
     Ok(exit)
@@ -248,7 +248,7 @@ fn stop_at_ctrl_c(stop: &Arc<AtomicBool>, quiet: bool) -> Result<CancelOnDrop<()
                 std::process::exit(Exit::Interrupted as i32);
             }
             if !quiet {
-                eprintln!("\nending with the files in hand; Ctrl-C again ends at once");
+                say("\nending with the files in hand; Ctrl-C again ends at once");
             }
         }
     });

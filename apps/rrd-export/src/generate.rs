@@ -21,7 +21,7 @@ use rrd_file::write::{Archive, Builder, Database, Kind, Source};
 use rusqlite::Connection;
 
 use crate::cli;
-use crate::exit::Exit;
+use crate::exit::{Exit, say};
 use crate::time::moment;
 
 /// What to make.
@@ -112,7 +112,7 @@ pub fn command(args: &cli::Generate) -> Exit {
     let end = match moment(&args.end, &now, None) {
         Ok(end) => end,
         Err(error) => {
-            eprintln!("rrd-export: --end: {error}");
+            say(format_args!("rrd-export: --end: {error}"));
             return Exit::Usage;
         }
     };
@@ -126,19 +126,18 @@ pub fn command(args: &cli::Generate) -> Exit {
         Ok(()) if args.quiet => Exit::Complete,
         Ok(()) => {
             let dir = dir.display();
-            eprintln!(
-                "{files} files of {devices} devices in {:.1} s; to export them:",
-                begun.elapsed().as_secs_f64()
-            );
-            eprintln!(
-                "  rrd-export --devices {dir}/devices.sqlite --base {dir} --from {} --to {}",
-                plan.begin(),
-                plan.begin() + (rows * step) as i64 - 1
-            );
+            let seconds = begun.elapsed().as_secs_f64();
+            say(format_args!(
+                "{files} files of {devices} devices in {seconds:.1} s; to export them:"
+            ));
+            let (from, to) = (plan.begin(), plan.begin() + (rows * step) as i64 - 1);
+            say(format_args!(
+                "  rrd-export --devices {dir}/devices.sqlite --base {dir} --from {from} --to {to}"
+            ));
             Exit::Complete
         }
         Err(error) => {
-            eprintln!("rrd-export: {error}");
+            say(format_args!("rrd-export: {error}"));
             Exit::Fatal
         }
     }

@@ -5,6 +5,7 @@ pub mod cli;
 pub mod devices;
 pub mod exit;
 pub mod export;
+mod fd_limit;
 pub mod generate;
 pub mod job;
 pub mod journal;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use rrd_export::cli::{self, Cli, Command, ReaderKind};
-use rrd_export::exit::Exit;
+use rrd_export::exit::{Exit, say};
 use rrd_export::export::export;
 use rrd_export::generate;
 
@@ -42,7 +42,7 @@ fn run(args: cli::Export) -> Exit {
         Ok(Ok(exit)) => exit,
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(error) => {
-            eprintln!("rrd-export: cannot start: {error}");
+            say(format_args!("rrd-export: cannot start: {error}"));
             Exit::Fatal
         }
     }
@@ -62,7 +62,7 @@ fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Exit {
         Ok(()) => Exit::Complete,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::OutputClosed,
         Err(error) => {
-            eprintln!("rrd-export: {error}");
+            say(format_args!("rrd-export: {error}"));
             Exit::Fatal
         }
     }

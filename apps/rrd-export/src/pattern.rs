@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use crate::fd_limit;
 use crate::job::Device;
 
 /// As many matchers are kept. A pattern without device columns in its wild parts needs one for each of these.
@@ -255,7 +256,7 @@ fn exists(path: &Path) -> io::Result<bool> {
 fn list(dir: &Path, wanted: impl Fn(&OsStr) -> bool) -> io::Result<Vec<Box<OsStr>>> {
     let read = || -> io::Result<Vec<Box<OsStr>>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(dir)? {
+        for entry in fd_limit::open(std::thread::sleep, || fs::read_dir(dir))? {
             let name = entry?.file_name();
             if wanted(&name) {
                 names.push(name.into());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::exit::say;
 use crate::job::Block;
 use crate::journal::Done;
 use bast::JoinHandle;
@@ -96,7 +97,7 @@ impl Progress {
 
     /// Prints something above the line.
     pub fn tell(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| say(text));
     }
 
     /// Ends the drawing, and says what came of it all.

@@ -23,6 +23,7 @@ mod text;
 
 use std::fs::TryLockError;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -84,10 +85,13 @@ impl Journal {
     fn open(path: &Path, create: bool) -> Result<File, JournalError> {
         let io = |error| JournalError::Io(path.to_owned(), error);
         let mut how = OpenOptions::new();
-        let file = how.read(true).write(true).create(create).open(path).map_err(io)?;
+        how.read(true).write(true).create(create);
         for _ in 0..LOCK_TRIES {
+            let file = how.open(path).map_err(io)?;
             match file.try_lock() {
-                Ok(()) => return Ok(file),
+                // Whoever had it may have removed it since it was opened: then another run can make one of this name.
+                Ok(()) if is_still(&file, path).map_err(io)? => return Ok(file),
+                Ok(()) => {}
                 Err(TryLockError::WouldBlock) => bast::sleep(LOCK_PAUSE),
                 Err(TryLockError::Error(error)) => return Err(io(error)),
             }
@@ -225,6 +229,15 @@ impl Journal {
 
     fn line(&mut self, words: &[&[u8]]) {
         text::put(words, &mut self.pending);
+    }
+}
+
+/// Whether a path leads to this open file.
+fn is_still(file: &File, path: &Path) -> io::Result<bool> {
+    let inode = |metadata: bast::fs::Metadata| (metadata.dev(), metadata.ino());
+    match bast::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => Ok(inode(found?) == inode(file.metadata()?)),
     }
 }
 

@@ -29,6 +29,10 @@ pub(super) fn chosen(shape: &Shape, fetched: &Fetched) -> Result<Vec<usize>, Str
             }
         }
     }
+    if places.is_empty() && !shape.metrics.is_empty() {
+        let (wanted, has) = (shape.metrics.join(", "), there.join(", "));
+        return Err(format!("it has none of the sources {wanted} (it has {has})"));
+    }
     Ok(places)
 }
 

@@ -171,6 +171,12 @@ fn other_sources_than_the_columns_are_an_error_of_that_file() {
     assert!(told.contains("errors_in") && told.contains("1 failed"), "{told}");
     assert_eq!(run(&fleet, "x.csv", &["--metrics", "traffic_in,traffic_out"]).0, 0);
     assert_eq!(run(&fleet, "x.csv", &["--layout", "long"]).0, 0);
+    // There a file may lack some of what is wanted, but not all: somebody has mistyped a name.
+    let long = |metrics| run(&fleet, "x.csv", &["--layout", "long", "--metrics", metrics]);
+    assert_eq!(long("traffic_in,errors_in").0, 0);
+    let (status, told) = long("traffic");
+    assert_eq!(status, 3, "{told}");
+    assert!(told.contains("none of the sources traffic (it has traffic_in"), "{told}");
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 mod fleet;
 mod job;
+mod mixed;
 mod outputs;
 mod resume;
 mod rrdtool;
 #[cfg(feature = "servers")]
 mod servers;
+mod trouble;

@@ -9,7 +9,7 @@
 //!             ╰── another seat ◀───────╯ (a few times; then the file is reported)
 //! ```
 //!
-//! The pool's members are *seats* at daemons, [`daemon::ASKERS`] at each: with a command always waiting for it a daemon
+//! The pool's members are *seats* at daemons, `daemon::ASKERS` at each: with a command always waiting for it a daemon
 //! need not wait for us, so as many daemons as cores are enough, where one asker each takes twice as many and their
 //! memory. A seat at a dead daemon is not given out again, and the next one made starts another daemon.
 
