@@ -68,6 +68,15 @@ pub(super) fn command(program: &Path) -> Command {
     command
 }
 
+/// It has ended when its owner has: no zombie is left, and what it took is counted as its parent's children's.
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let (child, _) = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
 impl Daemon {
     pub(super) fn start(program: &Path) -> io::Result<Daemon> {
         let mut child = command(program)
