@@ -160,6 +160,12 @@ pub struct Export {
     /// How often the output is made lasting, for --resume to go on from there; 0: after every file
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = pause, help_heading = "Output")]
     pub checkpoint: Duration,
+    /// Do not wait for the disk: a loss of power may then cost the output, a kill still does not
+    #[arg(long, help_heading = "Output")]
+    pub no_sync: bool,
+    /// Begin afresh, though an unfinished run has left something of this output
+    #[arg(long, conflicts_with = "resume", help_heading = "Output")]
+    pub restart: bool,
     /// Nothing on standard error but what is fatal
     #[arg(long, help_heading = "Output")]
     pub quiet: bool,

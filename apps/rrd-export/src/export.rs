@@ -57,7 +57,9 @@ fn try_export(args: &Export) -> Result<Exit, Fault> {
     let pattern = Pattern::new(&args.pattern, &args.base).map_err(usage)?;
     let ifaces = Ifaces::new(&args.ifaces).map_err(usage)?;
     let names = args.names.as_deref().map(Names::read).transpose()?.unwrap_or_default();
-    let devices = Source::parse(&args.devices).read(&args.query)?;
+    let source = Source::parse(&args.devices);
+    check_names(args, &source)?;
+    let devices = source.read(&args.query)?;
     check_columns(&devices, &pattern)?;
     let shape = shape(args, &devices, names, &before)?;
 
@@ -78,12 +80,16 @@ fn try_export(args: &Export) -> Result<Exit, Fault> {
             options: options(args, &query, shape),
             resume: args.resume,
             every: args.checkpoint,
+            sync: !args.no_sync,
+            restart: args.restart,
         });
         opened.map_err(|error| error.to_string())
     });
-    report.finish()?;
+    // What ended the run comes before what became of its report: a full disk may be the cause of both.
+    let reported = report.finish();
     let summary = progress.finish();
     let exit = ended?;
+    reported?;
     if exit == Exit::NoFiles {
         let pattern = &args.pattern;
         let text = match total {
@@ -141,6 +147,33 @@ fn interval(args: &Export, before: &Options) -> Result<(i64, i64), Fault> {
         return Err(usage(format!("--from {from_} ({from}) is after --to {to_} ({to})")));
     }
     Ok((from, to))
+}
+
+/// What is written must not be what is read, nor the other thing that is written.
+fn check_names(args: &Export, source: &Source) -> Result<(), Fault> {
+    let devices = match source {
+        Source::Sqlite(path) | Source::Tsv(path) => Some(path.as_path()),
+        Source::Server(_) => None,
+    };
+    let (output, report) = (Some(args.output.as_path()), args.report.as_deref());
+    let known = |path: Option<&Path>| {
+        let path = path.filter(|path| *path != Path::new("-") && !path.starts_with("/dev"))?;
+        Some(bast::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
+    };
+    for (one, what, other, which) in [
+        (output, "--output", devices, "--devices"),
+        (output, "--output", args.names.as_deref(), "--names"),
+        (output, "--output", report, "--report"),
+        (report, "--report", devices, "--devices"),
+        (report, "--report", args.names.as_deref(), "--names"),
+    ] {
+        if let (Some(one), Some(other)) = (known(one), known(other))
+            && one == other
+        {
+            return Err(usage(format!("{what} and {which} are the same file: {}", one.display())));
+        }
+    }
+    Ok(())
 }
 
 fn check_columns(devices: &Devices, pattern: &Pattern) -> Result<(), String> {

@@ -13,6 +13,8 @@ pub enum JournalError {
     Busy(PathBuf),
     /// It is no journal, or of another version.
     Foreign(PathBuf),
+    /// An earlier run has left it, and this one has not been told what to do about that.
+    Unfinished(PathBuf),
     /// An option is not what it was.
     Differs {
         /// Its name.
@@ -34,15 +36,20 @@ impl fmt::Display for JournalError {
             JournalError::Busy(path) => {
                 write!(f, "{}: another run is at work on this output", path.display())
             }
+            JournalError::Unfinished(path) => write!(
+                f,
+                "{} is of a run that was not finished: --resume goes on with it, --restart begins afresh",
+                path.display()
+            ),
             JournalError::Foreign(path) => write!(
                 f,
-                "{} is no journal of this version of rrd-export. Start again without --resume",
+                "{} is no journal of this version of rrd-export: move it away, and start again",
                 path.display()
             ),
             JournalError::Differs { option, before, now } => write!(
                 f,
-                "the export that is to be resumed was begun with another {option}: {} then, {} now. Give the same, or start \
-                 again without --resume",
+                "the export that is to be resumed was begun with another {option}: {} then, {} now. Give the same, or begin \
+                 afresh by --restart instead of --resume",
                 value(before),
                 value(now)
             ),

@@ -78,7 +78,7 @@ impl fmt::Display for Changed {
         write!(
             f,
             "the list of files does not begin any more with the {} that were exported before (some are gone, new or in another \
-             place), so the export cannot be continued; nothing was changed. Start it again without --resume",
+             place), so the export cannot be continued; nothing was changed. Begin afresh by --restart",
             self.done
         )
     }

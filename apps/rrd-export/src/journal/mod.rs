@@ -30,6 +30,7 @@ use std::time::Duration;
 use bast::fs::{File, OpenOptions};
 
 use crate::job::FileJob;
+use crate::output::Plan;
 pub use error::JournalError;
 pub use list::{Changed, Done, Skip};
 use text::{HEAD, Line, lines};
@@ -65,6 +66,8 @@ pub struct Journal {
     file: File,
     path: PathBuf,
     pending: Vec<u8>,
+    /// Whether the disk is waited for.
+    sync: bool,
 }
 
 /// A journal that has been read up to its last `done`.
@@ -99,10 +102,28 @@ impl Journal {
         Err(JournalError::Busy(path.to_owned()))
     }
 
-    /// Begins one. What was there is gone.
-    pub(crate) fn create(path: &Path, options: &Options) -> Result<Journal, JournalError> {
+    /// Begins one. What was there is gone, if it was a journal that says of nothing done, or is given up by `restart`.
+    pub(crate) fn create(path: &Path, plan: &Plan) -> Result<Journal, JournalError> {
+        let Plan { options, sync, restart, .. } = plan;
         let file = Journal::open(path, true)?;
-        let mut journal = Journal { file, path: path.to_owned(), pending: Vec::new() };
+        if file.metadata().is_ok_and(|it| it.len() > 0) {
+            let io = |error| JournalError::Io(path.to_owned(), error);
+            let mut files = 0;
+            let headed = lines(File::open(path).map_err(io)?, u64::MAX, |line, _| {
+                if let Line::Done(done) = line {
+                    files = done.files;
+                }
+                Ok(())
+            });
+            match headed.map_err(io)? {
+                false => return Err(JournalError::Foreign(path.to_owned())),
+                true if files > 0 && !restart => {
+                    return Err(JournalError::Unfinished(path.to_owned()));
+                }
+                true => {}
+            }
+        }
+        let mut journal = Journal { file, path: path.to_owned(), pending: Vec::new(), sync: *sync };
         journal.line(&[HEAD.as_bytes()]);
         for (name, value) in options {
             journal.line(&[b"option", name.as_bytes(), value.as_bytes()]);
@@ -113,14 +134,18 @@ impl Journal {
     }
 
     /// Goes on with one; `None` if there is none.
-    pub(crate) fn resume(path: &Path, options: &Options) -> Result<Option<Found>, JournalError> {
+    pub(crate) fn resume(
+        path: &Path,
+        options: &Options,
+        sync: bool,
+    ) -> Result<Option<Found>, JournalError> {
         let file = match Journal::open(path, false) {
             Err(JournalError::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);
             }
             file => file?,
         };
-        let mut journal = Journal { file, path: path.to_owned(), pending: Vec::new() };
+        let mut journal = Journal { file, path: path.to_owned(), pending: Vec::new(), sync };
         let io = |error| JournalError::Io(path.to_owned(), error);
         let mut before = Options::new();
         let (mut last, mut complete) = (None, false);
@@ -206,14 +231,14 @@ impl Journal {
         let [a, b, c, d, e] = words.each_ref().map(|word| word.as_bytes());
         self.line(&[b"done", a, b, c, d, e]);
         self.flush()?;
-        self.file.sync_data()
+        if self.sync { self.file.sync_data() } else { Ok(()) }
     }
 
     /// The output has all, and gets its name next.
     pub(crate) fn complete(&mut self) -> io::Result<()> {
         self.line(&[b"complete"]);
         self.flush()?;
-        self.file.sync_data()
+        if self.sync { self.file.sync_data() } else { Ok(()) }
     }
 
     /// It has served.

@@ -40,6 +40,18 @@ fn options() -> Options {
         .into()
 }
 
+fn plan(restart: bool) -> Plan {
+    Plan {
+        target: crate::output::Target::Stdout,
+        shape: crate::job::Shape::default(),
+        options: options(),
+        resume: false,
+        every: Duration::ZERO,
+        sync: true,
+        restart,
+    }
+}
+
 fn entries(journal: &Journal) -> Vec<Entry> {
     let mut all = Vec::new();
     journal
@@ -53,7 +65,7 @@ fn entries(journal: &Journal) -> Vec<Entry> {
 
 /// A journal with two checkpoints, and what it was behind each.
 fn example(path: &Path) -> [Done; 3] {
-    let mut journal = Journal::create(path, &options()).unwrap();
+    let mut journal = Journal::create(path, &plan(true)).unwrap();
     let mut done = Done::default();
     let mut states = [done; 3];
     for (turn, state) in states.iter_mut().enumerate().skip(1) {
@@ -81,7 +93,7 @@ fn a_journal_that_is_cut_anywhere_tells_the_last_state_that_is_whole() {
         let complete = whole[..length].split_inclusive(|byte| *byte == b'\n');
         let expected = complete.filter(|line| line.ends_with(b"\n") && ends(line)).count();
         seen[expected] += 1;
-        match Journal::resume(&folder.journal(), &options()) {
+        match Journal::resume(&folder.journal(), &options(), true) {
             Err(JournalError::Foreign(_)) => assert_eq!(expected, 0, "{length}"),
             found => {
                 let found = found.unwrap().unwrap();
@@ -98,7 +110,7 @@ fn a_journal_that_is_cut_anywhere_tells_the_last_state_that_is_whole() {
 fn what_was_written_is_read() {
     let folder = Folder::new();
     let states = example(&folder.journal());
-    let found = Journal::resume(&folder.journal(), &options()).unwrap().unwrap();
+    let found = Journal::resume(&folder.journal(), &options(), true).unwrap().unwrap();
     assert_eq!(found.done, states[2]);
     let failed =
         Entry::Failed { seq: 2, path: "/odd\tname\n%2".into(), why: "no RRD: 100% wrong".into() };
@@ -116,13 +128,13 @@ fn a_damaged_line_ends_what_is_believed() {
     let last = bytes.len() - 5;
     bytes[last] ^= 1;
     std::fs::write(folder.journal(), &bytes).unwrap();
-    let mut found = Journal::resume(&folder.journal(), &options()).unwrap().unwrap();
+    let mut found = Journal::resume(&folder.journal(), &options(), true).unwrap().unwrap();
     assert_eq!(found.done, states[1]);
     // And what is written now follows the last good line.
     found.journal.checkpoint(&states[2]).unwrap();
     found.journal.complete().unwrap();
     drop(found);
-    let found = Journal::resume(&folder.journal(), &options()).unwrap().unwrap();
+    let found = Journal::resume(&folder.journal(), &options(), true).unwrap().unwrap();
     assert_eq!((found.done, found.complete), (states[2], true));
 }
 
@@ -132,26 +144,51 @@ fn other_options_are_refused_by_name() {
     example(&folder.journal());
     let mut other = options();
     other[2].1 = "2000".into();
-    assert!(Journal::resume(&folder.journal(), &other).is_ok(), "what is resolved is not compared");
+    assert!(
+        Journal::resume(&folder.journal(), &other, true).is_ok(),
+        "what is resolved is not compared"
+    );
     other[1].1 = "today".into();
-    let error = Journal::resume(&folder.journal(), &other).unwrap_err().to_string();
+    let error = Journal::resume(&folder.journal(), &other, true).unwrap_err().to_string();
     assert!(error.contains("another from: `yesterday` then, `today` now"), "{error}");
     other.remove(1);
-    let error = Journal::resume(&folder.journal(), &other).unwrap_err().to_string();
+    let error = Journal::resume(&folder.journal(), &other, true).unwrap_err().to_string();
     assert!(error.contains("`yesterday` then, not given now"), "{error}");
     let more = [options(), vec![("cf".into(), "MAX".into())]].concat();
-    let error = Journal::resume(&folder.journal(), &more).unwrap_err().to_string();
+    let error = Journal::resume(&folder.journal(), &more, true).unwrap_err().to_string();
     assert!(error.contains("another cf: not given then, `MAX` now"), "{error}");
 }
 
 #[test]
 fn one_run_has_it() {
     let folder = Folder::new();
-    let first = Journal::create(&folder.journal(), &options()).unwrap();
-    assert!(matches!(Journal::create(&folder.journal(), &options()), Err(JournalError::Busy(_))));
-    assert!(matches!(Journal::resume(&folder.journal(), &options()), Err(JournalError::Busy(_))));
+    let first = Journal::create(&folder.journal(), &plan(true)).unwrap();
+    assert!(matches!(Journal::create(&folder.journal(), &plan(true)), Err(JournalError::Busy(_))));
+    assert!(matches!(
+        Journal::resume(&folder.journal(), &options(), true),
+        Err(JournalError::Busy(_))
+    ));
     drop(first);
-    assert!(Journal::resume(&folder.journal(), &options()).unwrap().is_some());
+    assert!(Journal::resume(&folder.journal(), &options(), true).unwrap().is_some());
+}
+
+#[test]
+fn what_a_run_has_left_is_not_lost_unasked() {
+    let folder = Folder::new();
+    drop(Journal::create(&folder.journal(), &plan(false)).unwrap());
+    // Nothing had been done.
+    let mut journal = Journal::create(&folder.journal(), &plan(false)).unwrap();
+    let mut done = Done::default();
+    done.files = 1;
+    journal.checkpoint(&done).unwrap();
+    drop(journal);
+    let error = Journal::create(&folder.journal(), &plan(false)).unwrap_err().to_string();
+    assert!(error.contains("--resume goes on with it, --restart begins afresh"), "{error}");
+    drop(Journal::create(&folder.journal(), &plan(true)).unwrap());
+    std::fs::write(folder.journal(), "my diary\n").unwrap();
+    let error = Journal::create(&folder.journal(), &plan(true)).unwrap_err().to_string();
+    assert!(error.contains("is no journal"), "{error}");
+    assert_eq!(std::fs::read(folder.journal()).unwrap(), b"my diary\n");
 }
 
 #[test]
@@ -159,12 +196,12 @@ fn what_is_no_journal_is_left_alone() {
     let folder = Folder::new();
     for text in ["", "my diary\n", "rrd-export journal 1\n"] {
         std::fs::write(folder.journal(), text).unwrap();
-        let error = Journal::resume(&folder.journal(), &options()).unwrap_err();
+        let error = Journal::resume(&folder.journal(), &options(), true).unwrap_err();
         assert!(matches!(error, JournalError::Foreign(_)), "{text:?}: {error}");
         assert_eq!(std::fs::read_to_string(folder.journal()).unwrap(), text);
     }
     std::fs::remove_file(folder.journal()).unwrap();
-    assert!(Journal::resume(&folder.journal(), &options()).unwrap().is_none());
+    assert!(Journal::resume(&folder.journal(), &options(), true).unwrap().is_none());
 }
 
 #[test]

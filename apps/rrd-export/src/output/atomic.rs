@@ -21,6 +21,8 @@ pub(super) fn beside(name: &Path, suffix: &str) -> PathBuf {
 pub(super) struct Partial {
     file: File,
     name: PathBuf,
+    /// Whether the disk is waited for.
+    sync: bool,
 }
 
 impl Partial {
@@ -28,7 +30,7 @@ impl Partial {
     ///
     /// # Errors
     /// The system's; `UnexpectedEof` if it is shorter than that.
-    pub(super) fn open(name: &Path, length: u64) -> io::Result<Partial> {
+    pub(super) fn open(name: &Path, length: u64, sync: bool) -> io::Result<Partial> {
         let temporary = beside(name, ".partial");
         let mut file =
             OpenOptions::new().read(true).write(true).create(length == 0).open(&temporary)?;
@@ -37,13 +39,16 @@ impl Partial {
         }
         file.set_len(length)?;
         file.seek(SeekFrom::Start(length))?;
-        Ok(Partial { file, name: name.to_owned() })
+        Ok(Partial { file, name: name.to_owned(), sync })
     }
 }
 
 /// Gives a file that is complete its last name.
-pub(super) fn publish(name: &Path) -> io::Result<()> {
+pub(super) fn publish(name: &Path, sync: bool) -> io::Result<()> {
     bast::fs::rename(beside(name, ".partial"), name)?;
+    if !sync {
+        return Ok(());
+    }
     let folder = match name.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -69,10 +74,11 @@ impl Sink {
         }
     }
 
-    /// What has been written is on disk, or with whoever reads the stream.
+    /// What has been written is on disk (if that is wanted), or with whoever reads the stream.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         match self {
-            Sink::File(partial) => partial.file.sync_data(),
+            Sink::File(partial) if partial.sync => partial.file.sync_data(),
+            Sink::File(_) => Ok(()),
             Sink::Stream(stream) => stream.flush(),
         }
     }
@@ -81,8 +87,10 @@ impl Sink {
     pub(super) fn publish(self) -> io::Result<()> {
         match self {
             Sink::File(partial) => {
-                partial.file.sync_all()?;
-                publish(&partial.name)
+                if partial.sync {
+                    partial.file.sync_all()?;
+                }
+                publish(&partial.name, partial.sync)
             }
             Sink::Stream(mut stream) => stream.flush(),
         }

@@ -28,7 +28,7 @@ impl fmt::Display for OutputError {
             OutputError::Journal(error) => error.fmt(f),
             OutputError::Gone(path) => write!(
                 f,
-                "{} is gone, or shorter than its journal says: what was exported cannot be continued. Start again without --resume",
+                "{} is gone, or shorter than its journal says: what was exported cannot be continued. Begin afresh by --restart",
                 path.display()
             ),
             OutputError::Stream => f.write_str("only an output that is a file can be resumed: give one by --output, or leave out --resume"),

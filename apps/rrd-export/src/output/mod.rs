@@ -74,6 +74,10 @@ pub struct Plan {
     pub resume: bool,
     /// How often it is made lasting.
     pub every: Duration,
+    /// Whether that includes a loss of power: then the disk is waited for.
+    pub sync: bool,
+    /// Whether what an unfinished run has left may be thrown away.
+    pub restart: bool,
 }
 
 /// What there is to do.
@@ -137,14 +141,15 @@ impl Start {
             return Err(OutputError::Io(name.to_owned(), io::ErrorKind::IsADirectory.into()));
         }
         let path = journal_of(name);
-        let found = if plan.resume { Journal::resume(&path, &plan.options)? } else { None };
+        let found =
+            if plan.resume { Journal::resume(&path, &plan.options, plan.sync)? } else { None };
         let Some(Found { journal, done, complete }) = found else {
-            let journal = Some(Journal::create(&path, &plan.options)?);
-            let sink = Sink::File(Partial::open(name, 0).map_err(io)?);
+            let journal = Some(Journal::create(&path, plan)?);
+            let sink = Sink::File(Partial::open(name, 0, plan.sync).map_err(io)?);
             return Ok(Ok(Start { sink, journal, done: Done::default(), groups: Vec::new() }));
         };
         if complete {
-            match atomic::publish(name) {
+            match atomic::publish(name, plan.sync) {
                 // It had its name, and only the journal was left.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && name.exists() => {}
                 published => published.map_err(io)?,
@@ -152,12 +157,13 @@ impl Start {
             journal.remove().map_err(io)?;
             return Ok(Err(done));
         }
-        let partial = Partial::open(name, done.bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
-                OutputError::Gone(temporary.clone())
-            }
-            _ => io(error),
-        })?;
+        let partial =
+            Partial::open(name, done.bytes, plan.sync).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
+                    OutputError::Gone(temporary.clone())
+                }
+                _ => io(error),
+            })?;
         let mut groups = Vec::new();
         if matches!(codec, Codec::Parquet(_)) {
             let read = journal.entries(|entry| {

@@ -187,8 +187,12 @@ fn what_makes_no_sense_is_told_before_anything_is_written() {
     fs::write(fleet.path("bad.sqlite"), "no database").unwrap();
     let at = |name: &str| fleet.path(name).to_str().unwrap().to_owned();
     let (bad, none, broken, gone) = (at("bad.tsv"), at("none.tsv"), at("bad.sqlite"), at("gone"));
+    let (database, report) = (at("devices.sqlite"), at("r.tsv"));
     let cases: &[(&[&str], i32, &str)] = &[
         (&["--from", "now", "--to", "yesterday"], 2, "is after --to"),
+        (&["--output", &database], 2, "--output and --devices are the same file"),
+        (&["--report", &database], 2, "--report and --devices are the same file"),
+        (&["--output", &report, "--report", &report], 2, "--output and --report are"),
         (&["--from", "soon"], 2, "is no moment"),
         (&["--pattern", "{base}/{"], 2, "a { without its }"),
         (&["--columns", "time,rack"], 2, "\"rack\" is none of time, iface, path, id, name, dc"),

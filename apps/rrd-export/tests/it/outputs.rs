@@ -23,7 +23,15 @@ fn plan(path: &Path, layout: Layout, resume: bool) -> Plan {
     let options: Options = vec![("--cf".into(), "AVERAGE".into())];
     let target = Target::File(path.to_owned());
     // Every file is a checkpoint: the state on disk is what a kill at this moment would leave.
-    Plan { target, shape: shape(layout), options, resume, every: Duration::ZERO }
+    Plan {
+        target,
+        shape: shape(layout),
+        options,
+        resume,
+        every: Duration::ZERO,
+        sync: true,
+        restart: true,
+    }
 }
 
 fn job(seq: u64) -> FileJob {
