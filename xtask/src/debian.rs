@@ -17,6 +17,9 @@ pub(crate) fn install(packages: &str, limit: Duration) {
     if !is_root() || !is_installed("apt-get") {
         return;
     }
+    // Another step may be at it: apt waits for some of its own locks, and not for that of its lists.
+    let lock = fs::File::create(std::env::temp_dir().join("bast-xtask-apt.lock"));
+    let _ours_until_the_end = lock.and_then(|file| file.lock().map(|()| file));
     // Runlevel 1: services are not started by being installed.
     let apt = |what: &str| {
         let options = "-qq -o Acquire::http::Timeout=15 -o DPkg::Lock::Timeout=60";
