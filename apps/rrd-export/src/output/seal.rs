@@ -18,10 +18,11 @@ pub(super) enum Codec {
 }
 
 impl Codec {
-    /// How many bytes make a chunk: as little as compresses well. For Parquet a row group, which is read in one piece.
+    /// How many bytes make a chunk: as little as compresses well. Uncompressed each is a
+    /// trip to the kernel and back, and a trip costs more than the bytes. For Parquet a row group, which is read in one piece.
     pub(super) fn chunk(&self) -> usize {
         match self {
-            Codec::Plain => 128 << 10,
+            Codec::Plain => 1 << 20,
             Codec::Gzip | Codec::Zstd => 512 << 10,
             Codec::Parquet(_) => 2 << 20,
         }
