@@ -4,7 +4,6 @@
 //!   Stat::of(handle, &mut answer) ──▶ Op::Statx ──▶ performed ──▶ answer.get() ──▶ Stat
 //! ```
 
-#[cfg_attr(windows, path = "windows/position.rs")]
 mod position;
 
 use std::ffi::CStr;

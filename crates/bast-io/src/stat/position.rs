@@ -1,8 +1,8 @@
 //! Whether a handle has a position.
 
-use super::Answer;
-use crate::Handle;
-use crate::sys::c;
+#[cfg_attr(windows, path = "position/windows.rs")]
+#[cfg_attr(unix, path = "position/unix.rs")]
+mod own;
 
 /// Whether reads and writes without an offset move a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,28 +11,8 @@ pub enum Position {
     None,
     /// It is moved by what is read and written.
     Moves,
-    /// It is moved; but writes go to the end (`O_APPEND`).
+    /// It is moved; but writes go to the end (append).
     Appends,
-}
-
-impl Position {
-    /// Asks the kernel, which knows without asking anybody else, a file server say.
-    #[must_use]
-    pub fn of(handle: &Handle) -> Position {
-        let (mut answer, fd) = (Answer::new(), handle.as_ref().raw);
-        let flags = c::AT_EMPTY_PATH | c::AT_STATX_DONT_SYNC;
-        // SAFETY: an empty path, and room for the answer.
-        unsafe { c::statx(fd, c"".as_ptr(), flags, c::STATX_TYPE, &raw mut answer.0) };
-        let stat = answer.get();
-        if !stat.is_file() && !stat.is(c::S_IFBLK) {
-            return Position::None;
-        }
-        // SAFETY: a descriptor's flags, by number.
-        match unsafe { c::fcntl(fd, c::F_GETFL) } & c::O_APPEND {
-            0 => Position::Moves,
-            _ => Position::Appends,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -41,6 +21,8 @@ mod tests {
 
     use super::Position;
     use crate::{Handle, Kind};
+
+    const DEVICE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
 
     #[test]
     fn files_have_a_position_and_pipes_have_none() {
@@ -53,6 +35,6 @@ mod tests {
         std::fs::remove_file(&path).expect("ours");
         let (reader, _writer) = std::io::pipe().expect("a pipe");
         assert_eq!(of(reader.into()), Position::None);
-        assert_eq!(of(File::open("/dev/null").expect("there").into()), Position::None);
+        assert_eq!(of(File::open(DEVICE).expect("there").into()), Position::None);
     }
 }
