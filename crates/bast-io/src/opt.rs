@@ -103,4 +103,17 @@ mod tests {
         let longest = Duration::from_secs(sys::LINGER_MOST);
         assert_eq!(there_and_back(Some(Duration::MAX)), Some(longest));
     }
+
+    #[test]
+    fn times_there_and_back() {
+        let there_and_back = |d| Time::new(d).get();
+        assert_eq!(there_and_back(None), None);
+        // Zero means "never", so nothing that was asked for may become zero.
+        let least = Some(Time::UNIT);
+        assert_eq!(there_and_back(Some(Duration::ZERO)), least);
+        assert_eq!(there_and_back(Some(Time::UNIT - Duration::from_nanos(1))), least);
+        let odd = Some(Duration::from_secs(3) + 7 * Time::UNIT);
+        assert_eq!(there_and_back(odd), odd);
+        assert!(there_and_back(Some(Duration::MAX)) > Some(Duration::from_secs(1 << 20)));
+    }
 }
