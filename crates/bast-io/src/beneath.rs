@@ -9,17 +9,9 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+pub use crate::open::Patience;
 use crate::sys::{self, c, retry};
 use crate::{Handle, Outcome, fifo};
-
-/// What [`open_beneath`] is to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// For nothing: `EAGAIN` if a directory has to be read.
-    None,
-    /// For the disk.
-    Disk,
-}
 
 /// Opens the relative `path` so that it cannot lead out of the directory `dir`: neither by `..`, nor
 /// by a symbolic link, nor by a rename meanwhile. Links that stay within are followed. `openat2(2)`;

@@ -76,3 +76,12 @@ impl Default for OpenHow {
         OpenHow::new()
     }
 }
+
+/// What [`open_beneath`](crate::beneath::open_beneath) is to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// For nothing: `EAGAIN` if a directory has to be read.
+    None,
+    /// For the disk.
+    Disk,
+}

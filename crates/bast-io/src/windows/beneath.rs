@@ -20,17 +20,9 @@ use windows_sys::Win32::Storage::FileSystem::{
 };
 
 use crate::handle::Owned;
+pub use crate::open::Patience;
 use crate::sys::{self, c};
 use crate::{Handle, Op};
-
-/// What [`open_beneath`] is to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// For nothing: `EAGAIN` if a directory has to be read.
-    None,
-    /// For the disk.
-    Disk,
-}
 
 /// Opens the relative `path` so that it cannot lead out of the directory `dir`: neither by `..`, nor by a link.
 /// Links that stay within are followed. A file that is truncated or made by this is so before it is known to be
