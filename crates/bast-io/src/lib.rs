@@ -23,7 +23,6 @@ pub mod driver;
 #[cfg_attr(windows, path = "windows/fifo.rs")]
 pub mod fifo;
 #[allow(unsafe_code)]
-#[cfg_attr(windows, path = "windows/foreign.rs")]
 pub mod foreign;
 #[allow(unsafe_code)]
 pub mod handle;

@@ -1,4 +1,4 @@
-//! Reading and writing handles whose mode is not ours to set: standard input and output, which other processes share.
+//! Handles, which no call asks not to wait.
 //!
 //! Windows cannot be asked of these what may be had without a wait. So a thread that may block asks; it can be
 //! interrupted (`CancelSynchronousIo`). A console takes and gives UTF-16: std sees to that.
@@ -8,22 +8,11 @@ use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle};
 
+use super::Tried;
 use crate::HandleRef;
-use crate::sys::c;
 
 /// What is read and written.
 pub type Borrowed<'a> = BorrowedHandle<'a>;
-
-/// What came of asking without waiting.
-#[derive(Debug)]
-pub enum Tried {
-    /// It is done, or has failed.
-    Done(io::Result<usize>),
-    /// The handle says when it is ready.
-    NotReady,
-    /// It cannot be asked without the risk of a wait.
-    MayBlock,
-}
 
 /// What is to be polled before a thread is given the call; `None`: nothing.
 #[must_use]
@@ -75,12 +64,6 @@ pub fn write(handle: Borrowed<'_>, buf: &[u8]) -> io::Result<usize> {
 /// Writes all, as far as it can be written, on the calling thread.
 pub fn write_all(handle: Borrowed<'_>, bytes: &[u8]) {
     let _ = file(handle).write_all(bytes);
-}
-
-/// Whether the error says that the handle is not open, or not for this.
-#[must_use]
-pub fn is_closed(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(c::EBADF)
 }
 
 /// Has `f` called when the process ends in the ordinary way: `main` returns, or somebody calls `exit`.
