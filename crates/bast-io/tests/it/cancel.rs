@@ -29,6 +29,21 @@ fn cancelled(rig: &mut Rig, ticket: Ticket) {
     assert!(outcome.is_errno(c::ECANCELED), "{outcome:?}");
 }
 
+/// Cancels what only the kernel keeps waiting; how much it came to, and whether it was cancelled. Nobody reads, but that
+/// something is stuck is never certain: a kernel hands over late what it has taken, and probes a full peer. So it may go
+/// on in the moment in which it is cancelled, and then its result counts.
+fn cancel_or_count(rig: &mut Rig, ticket: Ticket) -> (usize, bool) {
+    let _ = rig.is_stuck(ticket);
+    rig.cancel(ticket);
+    match rig.wait(ticket).into_result() {
+        Ok(n) => (n, false),
+        Err(error) => {
+            assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
+            (0, true)
+        }
+    }
+}
+
 fn accept(rig: &mut Rig) {
     let (listener, addr) = rig.listener(16);
     let ticket = rig.start_accept(&listener);
@@ -72,17 +87,8 @@ fn recvmsg(rig: &mut Rig) {
 fn blocked_send(rig: &mut Rig) {
     let (a, b) = rig.pair();
     let (ticket, sent) = rig.fill(&a);
-    rig.cancel(ticket);
     // A send that has moved a part of its bytes when it is cancelled may say so.
-    let outcome = rig.wait(ticket);
-    let part = outcome.into_result();
-    let total = match part {
-        Ok(n) => sent + n,
-        Err(error) => {
-            assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
-            sent
-        }
-    };
+    let total = sent + cancel_or_count(rig, ticket).0;
     drop(a);
     let got = rig.recv_exact(&b, total + 1).len();
     assert_eq!(got, total, "what was reported as sent is what arrives");
@@ -108,20 +114,6 @@ fn read_as_of_a_file(rig: &mut Rig) {
     assert_eq!(rig.recv_exact(&a, 5), b"after");
 }
 
-/// Cancels a send that found no room; how much it sent, and whether it was cancelled. A kernel may
-/// find room later (its timers probe a full peer), so that sending is no error.
-fn cancel_or_count(rig: &mut Rig, ticket: Ticket) -> (usize, bool) {
-    let _ = rig.is_stuck(ticket);
-    rig.cancel(ticket);
-    match rig.wait(ticket).into_result() {
-        Ok(n) => (n, false),
-        Err(error) => {
-            assert_eq!(error.raw_os_error(), Some(c::ECANCELED));
-            (0, true)
-        }
-    }
-}
-
 fn blocked_sendmsg(rig: &mut Rig) {
     let (a, b) = rig.pair();
     let (first, before) = rig.fill(&a);
@@ -135,17 +127,19 @@ fn blocked_sendmsg(rig: &mut Rig) {
     msg.msg_iovlen = 1;
     let message = Op::SendMsg { handle: a.as_ref(), msg: &raw const msg, flags: 0 };
     let vectored = Op::WriteV { handle: a.as_ref(), iov: &raw const iov, count: 1, offset: None };
+    // The room that the kernel still finds has an end.
     let mut cancelled = 0;
-    for _ in 0..3 {
+    while cancelled < 3 {
         let tickets =
             [rig.start(message), rig.start(vectored), rig.start_write(a.as_ref(), &bytes, None)];
+        cancelled = 0;
         for ticket in tickets {
             let (n, was_cancelled) = cancel_or_count(rig, ticket);
+            assert!(n > 0 || was_cancelled);
             sent += n;
             cancelled += usize::from(was_cancelled);
         }
     }
-    assert!(cancelled > 0, "nine sends into a full connection");
     drop(a);
     assert_eq!(rig.recv_exact(&b, sent + 1).len(), sent, "reported as sent, and received");
 }
@@ -157,15 +151,15 @@ fn blocked_sendfile(rig: &mut Rig) {
     let (a, b) = rig.pair();
     let (first, before) = rig.fill(&a);
     let mut sent = before + cancel_or_count(rig, first).0;
-    let mut cancelled = 0;
-    for _ in 0..5 {
+    let mut was_cancelled = false;
+    while !was_cancelled {
         let op = Op::SendFile { to: a.as_ref(), file: file.as_ref(), offset: 0, len: 256 << 10 };
         let ticket = rig.start(op);
-        let (n, was_cancelled) = cancel_or_count(rig, ticket);
+        let n;
+        (n, was_cancelled) = cancel_or_count(rig, ticket);
+        assert!(n > 0 || was_cancelled);
         sent += n;
-        cancelled += usize::from(was_cancelled);
     }
-    assert!(cancelled > 0, "five sends into a full connection");
     drop(a);
     assert_eq!(rig.recv_exact(&b, sent + 1).len(), sent, "reported as sent, and received");
 }
@@ -176,14 +170,19 @@ fn poll(rig: &mut Rig) {
         let ticket = rig.start(Op::Poll { handle: a.as_ref(), interest: Interest::Readable });
         cancelled(rig, ticket);
     }
-    let (blocked, _) = rig.fill(&a);
-    let ticket = rig.start(Op::Poll { handle: a.as_ref(), interest: Interest::Writable });
-    // (On a completion port a send may be stuck with some room left.)
-    if !cfg!(windows) || rig.is_sim() || rig.is_stuck(ticket) {
-        cancelled(rig, ticket);
+    // What it says of a full connection is that it was cancelled, or the truth: then there is less room the next time.
+    loop {
+        let (blocked, _) = rig.fill(&a);
+        let ticket = rig.start(Op::Poll { handle: a.as_ref(), interest: Interest::Writable });
+        let (_, was_cancelled) = cancel_or_count(rig, ticket);
+        let (more, _) = cancel_or_count(rig, blocked);
+        if was_cancelled {
+            break;
+        }
+        let (handle, buf) = (a.as_ref(), b"x".as_ptr());
+        let now = rig.run(Op::Send { handle, buf, len: 1, flags: c::MSG_DONTWAIT });
+        assert!(more > 0 || now.0 == 1, "ready, and without room: {now:?}");
     }
-    rig.cancel(blocked);
-    let _ = rig.wait(blocked);
     rig.send_all(&b, b"x");
     assert_eq!(rig.run(Op::Poll { handle: a.as_ref(), interest: Interest::Readable }).0, 0);
 }
@@ -195,13 +194,9 @@ fn connect_to_a_full_backlog(rig: &mut Rig) {
         let socket = rig.socket(c::SOCK_STREAM);
         let ticket = rig.start_connect(&socket, addr);
         sockets.push(socket);
-        if rig.is_stuck(ticket) {
-            rig.cancel(ticket);
-            let outcome = rig.wait(ticket);
-            assert!(outcome.is_errno(c::ECANCELED), "{outcome:?}");
+        if cancel_or_count(rig, ticket).1 {
             return;
         }
-        assert_eq!(rig.wait(ticket).0, 0);
     }
     panic!("sixteen connections fit into a backlog of one");
 }
@@ -280,13 +275,11 @@ mod with_a_kernel {
         let mut written = 0;
         loop {
             let ticket = rig.start_write(writer.as_ref(), &[7; 4096], None);
-            if rig.is_stuck(ticket) {
-                rig.cancel(ticket);
-                let outcome = rig.wait(ticket);
-                assert!(outcome.is_errno(c::ECANCELED), "{outcome:?}");
+            let (n, was_cancelled) = cancel_or_count(rig, ticket);
+            written += n;
+            if was_cancelled {
                 break;
             }
-            written += rig.wait(ticket).into_result().expect("written");
         }
         drop(writer);
         let mut read = 0;
@@ -302,15 +295,13 @@ mod with_a_kernel {
     }
 
     fn blackhole(rig: &mut Rig) {
-        // TEST-NET-1: routed nowhere. A machine without any route fails it at once.
+        // TEST-NET-1: routed nowhere. A machine without any route fails it at once, and a network may at any time.
         let socket = rig.socket(c::SOCK_STREAM);
         let ticket = rig.start_connect(&socket, "192.0.2.1:9".parse().expect("an address"));
-        if rig.is_stuck(ticket) {
-            rig.cancel(ticket);
-            let outcome = rig.wait(ticket);
-            assert!(outcome.is_errno(c::ECANCELED), "{outcome:?}");
-        } else {
-            let outcome = rig.wait(ticket);
+        let _ = rig.is_stuck(ticket);
+        rig.cancel(ticket);
+        let outcome = rig.wait(ticket);
+        if !outcome.is_errno(c::ECANCELED) {
             println!("no blackhole here: {outcome:?}");
             assert!(outcome.0 < 0, "nobody lives at 192.0.2.1");
         }
