@@ -1,6 +1,6 @@
 //! The I/O manager: give an [`Op`], get a completion.
 //!
-//! One interface over io_uring, epoll and an in-memory simulator. It knows nothing of fibers.
+//! One interface over io_uring, epoll, kqueue, completion ports and an in-memory simulator. It knows nothing of fibers.
 
 #[allow(unsafe_code)]
 pub mod addr;
