@@ -225,6 +225,11 @@ fn sendfile(rig: &mut Rig) {
         assert!(n > 0);
         offset += n as u64;
     }
+    // There is nothing to send at the end, nor behind it.
+    for offset in [offset, offset + 5] {
+        let op = Op::SendFile { to: a.as_ref(), file: file.as_ref(), offset, len: 9 };
+        assert_eq!(rig.run(op).0, 0);
+    }
     drop(a);
     if let Some(reading) = recv {
         got.extend(rig.received(reading).expect("received"));
