@@ -77,7 +77,8 @@ unsafe fn as_unix(op: &Op, outcome: Outcome) -> Outcome {
             Op::Send { .. } | Op::SendMsg { .. } | Op::Write { .. } | Op::WriteV { .. } => {
                 sys::sent(outcome)
             }
-            Op::SendFile { .. } => sys::sent(outcome),
+            // At the file's end there is nothing to send.
+            Op::SendFile { .. } => sys::sent(sys::end_is_zero(outcome)),
             _ => outcome,
         }
     }
@@ -167,6 +168,10 @@ pub(super) unsafe fn finish(record: NonNull<Record>) -> Outcome {
             0.. => Outcome(moved),
             // A warning: there was more than there was room for. A stream's reader gets the rest later.
             e::STATUS_BUFFER_OVERFLOW if moved > 0 && !is_datagram(op) => Outcome(moved),
+            // A message, of which a read of no bytes takes nothing.
+            e::STATUS_BUFFER_OVERFLOW if matches!(op, Op::Poll { .. } | Op::Again { .. }) => {
+                Outcome(0)
+            }
             // Its half was shut down under it.
             e::STATUS_CANCELLED if (*record.as_ptr()).stage == stage::SHUT => Outcome(moved),
             // It was cancelled after it had begun.

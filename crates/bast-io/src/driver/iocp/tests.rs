@@ -1,5 +1,6 @@
 //! The driver by its own measure: handles of other ports and of none, and what is left of them.
 
+use std::fs::File;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::windows::fs::OpenOptionsExt;
@@ -8,8 +9,13 @@ use std::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use windows_sys::Win32::Foundation::GetHandleInformation;
-use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OVERLAPPED;
+use windows_sys::Win32::Foundation::{GENERIC_WRITE, GetHandleInformation};
+use windows_sys::Win32::Storage::FileSystem::{
+    CreateFileW, FILE_FLAG_OVERLAPPED, OPEN_EXISTING, PIPE_ACCESS_INBOUND,
+};
+use windows_sys::Win32::System::Pipes::{
+    CreateNamedPipeW, PIPE_READMODE_MESSAGE, PIPE_TYPE_MESSAGE, PIPE_WAIT,
+};
 use windows_sys::Win32::System::Threading::{CreateEventW, SetEvent};
 
 use crate::{
@@ -231,7 +237,7 @@ fn a_driver_ends_with_everything_pending() {
     let mut other = Bench::new();
     for _ in 0..20 {
         let mut bench = Bench::new();
-        let ((home, _theirs), (away, _others)) = (pair(), pair());
+        let ((home, mut theirs), (away, mut others)) = (pair(), pair());
         let (reader, _writer) = pipe::pair().expect("a pipe");
         let (mut inside, mut end) = (null_mut(), null_mut());
         // SAFETY: room for two handles, which are ours.
@@ -250,6 +256,7 @@ fn a_driver_ends_with_everything_pending() {
         };
         let object = HandleRef::object(event.as_handle());
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let name = listener.local_addr().expect("a name");
         let listener = Handle::from_owned(listener.into(), Kind::Listener);
         let records = [
             recv(home.as_ref(), b),
@@ -263,12 +270,26 @@ fn a_driver_ends_with_everything_pending() {
         .map(|op| bench.start(op));
         assert_eq!(bench.driver.pending(), records.len());
         drop(bench);
-        for record in records {
+        // Now all that they waited for happens. It is nothing to them any more.
+        let bytes = |record: Lent| {
+            // SAFETY: it is there, and nobody else has it.
+            unsafe { std::slice::from_raw_parts(record.as_ptr().cast::<u8>(), size_of::<Record>()) }
+        };
+        let before = records.map(|record| bytes(record).to_vec());
+        // SAFETY: no memory is involved.
+        unsafe { SetEvent(crate::sys::handle(object.raw())) };
+        for end in [&mut theirs, &mut others] {
+            end.write_all(b"late").expect("sent");
+        }
+        let client = TcpStream::connect(name).expect("connected");
+        std::thread::sleep(Duration::from_millis(5));
+        drop(client);
+        for (record, before) in records.into_iter().zip(before) {
+            assert!(bytes(record) == before, "written to after the driver's end");
             // SAFETY: the driver has let go of it.
             drop(unsafe { Box::from_raw(record.as_ptr()) });
         }
-        other.cancel(first);
-        assert_eq!(other.wait(first), Outcome::CANCELLED);
+        assert_eq!(other.wait(first), Outcome(4));
     }
 }
 
@@ -339,4 +360,82 @@ fn who_is_too_late_for_a_connection_waits_for_the_next() {
             });
         }
     });
+}
+
+/// A pipe of messages: one that is there makes it readable, and what there is no room for is read later.
+#[test]
+fn a_message_is_something_to_read() {
+    let name: Vec<u16> =
+        format!("\\\\.\\pipe\\bast-messages-{}\0", std::process::id()).encode_utf16().collect();
+    let access = PIPE_ACCESS_INBOUND | FILE_FLAG_OVERLAPPED;
+    let mode = PIPE_TYPE_MESSAGE | PIPE_READMODE_MESSAGE | PIPE_WAIT;
+    // SAFETY: the name ends with a zero; new handles are nobody else's.
+    let (reader, mut writer) = unsafe {
+        let reader = CreateNamedPipeW(name.as_ptr(), access, mode, 1, 4096, 4096, 0, null());
+        let writer =
+            CreateFileW(name.as_ptr(), GENERIC_WRITE, 0, null(), OPEN_EXISTING, 0, null_mut());
+        (OwnedHandle::from_raw_handle(reader), File::from_raw_handle(writer))
+    };
+    let reader = Handle::from_owned(reader.into(), Kind::Pipe);
+    let handle = reader.as_ref();
+    let mut home = Bench::new();
+    for bench in [&mut home, &mut Bench::new()] {
+        for waits_first in [true, false] {
+            let poll = Op::Poll { handle, interest: Interest::Readable };
+            let waiting = waits_first.then(|| bench.start(poll));
+            assert_eq!(bench.driver.pending(), usize::from(waits_first));
+            writer.write_all(b"12345678").expect("written");
+            let ready = waiting.unwrap_or_else(|| bench.start(poll));
+            assert_eq!(bench.wait(ready), Outcome(0), "waits first {waits_first}");
+            let mut buf = [0; 6];
+            let read = Op::Read { handle, buf: buf.as_mut_ptr(), len: 6, offset: None };
+            assert_eq!((bench.run(read), bench.run(read)), (Outcome(6), Outcome(2)));
+            // One that waits, and has too little room.
+            let waits = bench.start(read);
+            writer.write_all(b"12345678").expect("written");
+            assert_eq!((bench.wait(waits), bench.run(read)), (Outcome(6), Outcome(2)));
+            assert_eq!(bench.driver.pending(), 0);
+        }
+    }
+}
+
+/// Whoever closes a handle under what waits (no safe code can) ends it: each has its packet, and nothing is read of
+/// the handle that has the number next.
+#[test]
+fn a_handle_that_is_closed_ends_what_waits() {
+    for is_home in [true, false] {
+        for _ in 0..100 {
+            let (mut other, mut bench) = (Bench::new(), Bench::new());
+            let (ours, theirs) = pair();
+            let (handle, raw) = (ours.as_ref(), ours.raw());
+            let mut bufs = [[0u8; 4]; 2];
+            let [a, b] = &mut bufs;
+            if !is_home {
+                let record = other.start(recv(handle, a));
+                other.cancel(record);
+                assert_eq!(other.wait(record), Outcome::CANCELLED);
+            }
+            let poll = Op::Poll { handle, interest: Interest::Readable };
+            let records = [recv(handle, a), poll].map(|op| bench.start(op));
+            drop(ours);
+            // Its number may be another's now, which has something to read.
+            let (next, mut sender) = pair();
+            sender.write_all(b"mine").expect("sent");
+            let end = Instant::now() + Duration::from_secs(60);
+            while bench.driver.pending() > 0 {
+                assert!(Instant::now() < end, "no packet, home {is_home}");
+                let wait = Wait::AtMost(Duration::from_secs(1));
+                bench.driver.poll(wait, &mut bench.done).expect("poll");
+            }
+            for _ in records {
+                let record = bench.done.pop().expect("both");
+                // SAFETY: it came back; it was leaked by `start`.
+                let record = unsafe { Box::from_raw(record.as_ptr()) };
+                assert!(record.outcome().0 <= 0, "{:?}", record.outcome());
+            }
+            assert_eq!(bench.run(recv(next.as_ref(), b)), Outcome(4));
+            assert_eq!(b, b"mine", "{raw}, {}", next.raw());
+            drop(theirs);
+        }
+    }
 }
