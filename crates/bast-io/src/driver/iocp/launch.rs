@@ -142,24 +142,26 @@ impl Iocp {
             // SAFETY: as above.
             handle.kind != Kind::Stream && unsafe { !(**msg).msg_name.is_null() }
         });
-        let mut flags = (flags & !(c::MSG_TRUNC | c::MSG_DONTWAIT)) as u32;
+        let flags = (flags & !(c::MSG_TRUNC | c::MSG_DONTWAIT)) as u32;
         let list = list.cast();
         let place = self.table.place(handle, self.port());
         // SAFETY: the caller's promise. The list is read before the call returns, the rest is the operation's own.
         unsafe {
             self.launch(record, place, 0, |record| {
                 let (none, overlapped) = (null_mut(), overlapped(record));
+                // Where the kernel may write what it received: Wine keeps the address until the end.
+                let received = &raw mut (*record.as_ptr()).lent.flags;
+                received.write(flags);
                 socket_call(match (reads, named) {
                     (true, Some(msg)) => {
                         let (name, len) = ((*msg).msg_name.cast(), &raw mut (*msg).msg_namelen);
-                        let (flags, len) = (&raw mut flags, len.cast());
+                        let len = len.cast();
                         ws::WSARecvFrom(
-                            socket, list, count, none, flags, name, len, overlapped, None,
+                            socket, list, count, none, received, name, len, overlapped, None,
                         )
                     }
                     (true, None) => {
-                        let flags = &raw mut flags;
-                        ws::WSARecv(socket, list, count, none, flags, overlapped, None)
+                        ws::WSARecv(socket, list, count, none, received, overlapped, None)
                     }
                     (false, Some(msg)) => {
                         let (name, len) = ((*msg).msg_name.cast(), (*msg).msg_namelen as i32);

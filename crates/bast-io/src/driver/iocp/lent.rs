@@ -4,13 +4,13 @@
 //! ```text
 //!   Record { op, …, Lent { OVERLAPPED ◀── the kernel, and the packet that it posts
 //!                          port, event, wait, posted ◀── the thread that waits for the event (module `wait`)
-//!                          poll, accept } }
+//!                          poll, flags, accept } }
 //! ```
 //!
 //! A packet names the `OVERLAPPED`; from there to the record is a constant distance.
 //!
-//! Everything here belongs to the driver's thread but for what stands above: the `OVERLAPPED` and `poll` from the call
-//! until the packet; `posted`, which the waiting thread sets before it posts.
+//! Everything here belongs to the driver's thread but for what stands above: the `OVERLAPPED`, `poll` and `flags` from
+//! the call until the packet; `posted`, which the waiting thread sets before it posts.
 
 use std::mem::{offset_of, zeroed};
 use std::ptr::{NonNull, null_mut};
@@ -59,6 +59,8 @@ pub(crate) struct Lent {
     /// Whether the waiting thread has posted, or is about to.
     pub(super) posted: AtomicBool,
     pub(super) poll: Poll,
+    /// The flags of a receive, which the kernel may read and write.
+    pub(super) flags: u32,
     pub(super) accept: *mut Accept,
 }
 
@@ -79,6 +81,7 @@ impl Lent {
                 events: 0,
                 status: 0,
             },
+            flags: 0,
             accept: null_mut(),
         }
     }
