@@ -405,7 +405,11 @@ impl Drop for Iocp {
             // SAFETY: io 1: it is with the pool, hence lent.
             unsafe { self.cancel(record) };
         }
-        while self.urged > 0 && self.poll(Wait::Forever, &mut done).is_ok() {}
+        // (With a list that is empty: no poll waits with something in its hands.)
+        let mut ended = Done::new();
+        while self.urged > 0 && self.poll(Wait::Forever, &mut ended).is_ok() {
+            done.append(&mut ended);
+        }
         self.pooled -= self.pool.forget(&self.remote);
         while let Some(record) = done.pop() {
             // SAFETY: io 1: it came back, and its owner still keeps it.
