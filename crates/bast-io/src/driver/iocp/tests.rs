@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::{AsHandle, FromRawHandle, FromRawSocket, OwnedHandle};
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use windows_sys::Win32::Foundation::{GENERIC_WRITE, GetHandleInformation};
@@ -97,12 +97,15 @@ fn event() -> OwnedHandle {
     unsafe { OwnedHandle::from_raw_handle(CreateEventW(null(), 0, 0, null())) }
 }
 
-/// Cancels against completions, on a handle of the driver's own and on one of another's. Each round has its packet,
-/// every byte comes once, and no event is left. (Other tests of this process have handles too: hence the margin,
-/// a hundredth of what a leak of one a round would be.)
+/// Cancels against completions, on a handle of the driver's own and on one of another's, while another thread sends. Each
+/// round has its packet, every byte comes once and in its order, and no event is left. (Other tests of this process have
+/// handles too: hence the margin, a hundredth of what a leak of one a round would be.)
 #[test]
 fn cancels_race_with_completions() {
     let rounds = std::env::var("BAST_ROUNDS").map_or(20_000, |n| n.parse().expect("a number"));
+    let pause = |round: u32| {
+        (0..round.wrapping_mul(0x9E37_79B9) >> 22).for_each(|_| std::hint::spin_loop());
+    };
     for is_home in [true, false] {
         let (mut other, mut bench) = (Bench::new(), Bench::new());
         let (ours, mut theirs) = pair();
@@ -114,33 +117,59 @@ fn cancels_race_with_completions() {
             assert_eq!(other.wait(record), Outcome::CANCELLED);
         }
         let before = handles();
-        let (mut sent, mut got, mut cancelled) = (0u32, 0u32, 0u32);
-        for round in 0..rounds {
-            let record = bench.start(recv(ours.as_ref(), &mut buf));
-            if round % 3 != 0 {
-                theirs.write_all(b"x").expect("sent");
-                sent += 1;
+        let begun = AtomicU32::new(0);
+        let (mut next, mut sent, mut cancelled) = (0u32, 0, 0u32);
+        let mut check = |buf: &[u8]| {
+            for &byte in buf {
+                assert_eq!(byte, next as u8, "lost, doubled or out of order");
+                next += 1;
             }
-            if round % 4 == 0 {
-                std::thread::yield_now();
-            }
-            bench.cancel(record);
-            match bench.wait(record).into_result() {
-                Ok(n) => got += n as u32,
-                Err(error) => {
-                    assert_eq!(error.raw_os_error(), Some(crate::sys::c::ECANCELED));
-                    cancelled += 1;
+        };
+        std::thread::scope(|s| {
+            // Two bytes for each three rounds, each at about the time when its round is cancelled.
+            let sender = s.spawn(|| {
+                let mut sent = 0u32;
+                for round in 0..rounds {
+                    while begun.load(SeqCst) <= round {
+                        std::thread::yield_now();
+                    }
+                    pause(round ^ 0xA5);
+                    if round % 3 != 0 {
+                        theirs.write_all(&[sent as u8]).expect("sent");
+                        sent += 1;
+                    }
+                }
+                sent
+            });
+            for round in 0..rounds {
+                let record = bench.start(recv(ours.as_ref(), &mut buf));
+                begun.store(round + 1, SeqCst);
+                pause(round);
+                bench.cancel(record);
+                match bench.wait(record).into_result() {
+                    Ok(n) => check(&buf[..n]),
+                    Err(error) => {
+                        assert_eq!(error.raw_os_error(), Some(crate::sys::c::ECANCELED));
+                        cancelled += 1;
+                    }
                 }
             }
+            sent = sender.join().expect("the sender");
+        });
+        // What came after the last round, and then the end.
+        theirs.shutdown(std::net::Shutdown::Write).expect("half closed");
+        loop {
+            let n = bench.run(recv(ours.as_ref(), &mut buf)).into_result().expect("it is there");
+            check(&buf[..n]);
+            if n == 0 {
+                break;
+            }
         }
-        while got < sent {
-            got +=
-                bench.run(recv(ours.as_ref(), &mut buf)).into_result().expect("it is there") as u32;
-        }
-        assert_eq!(got, sent);
+        assert_eq!(next, sent);
         let after = handles();
         assert!(before > 5, "they are not counted");
         println!("home {is_home}: {cancelled} of {rounds} cancelled, handles {before}, {after}");
+        assert!(cancelled > 0 && cancelled < rounds, "the race was never a race");
         assert!(after < before + (rounds / 100).max(50), "{before} handles, then {after}");
     }
 }
