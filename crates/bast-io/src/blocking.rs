@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   call ──done──▶ outcome
-//!    ▲  └─EAGAIN─▶ poll(2) ──time is up──▶ TIMED_OUT
+//!    ▲  └─EAGAIN─▶ wait till it is ready ──time is up──▶ TIMED_OUT
 //!    └────ready──────┘
 //! ```
 

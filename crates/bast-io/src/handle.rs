@@ -1,4 +1,4 @@
-//! Handles: descriptors with an identity.
+//! Handles: descriptors with an identity. (A descriptor is what the system calls so; on Windows a handle or a socket.)
 //!
 //! The kernel reuses descriptor numbers at once; a driver's notes about a descriptor ("registered",
 //! "nothing to read") must not survive it. Each [`Handle`] therefore carries an id that is never used
@@ -18,6 +18,9 @@ pub use self::own::{BorrowedSocket, Owned};
 pub type Raw = i32;
 
 /// What a driver has to know about a descriptor before it uses it.
+///
+/// The modes are those of Unix. On Windows every socket of ours is non-blocking, and operations wait all the same;
+/// files and pipes are synchronous or overlapped, as they were opened, and both will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A connected or connecting TCP stream. In blocking mode; non-blocking calls say so per call.
@@ -31,7 +34,8 @@ pub enum Kind {
     Pipe,
     /// A regular file, directory or block device: never "not ready", may wait for the disk.
     File,
-    /// Somebody else's descriptor, mode unknown: only [`Op::Poll`](crate::Op::Poll) is asked of it.
+    /// Somebody else's descriptor (on Windows: socket), mode unknown: only [`Op::Poll`](crate::Op::Poll) is asked of
+    /// it.
     Foreign,
 }
 

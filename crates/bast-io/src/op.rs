@@ -42,7 +42,8 @@ pub enum Half {
 }
 
 /// One operation. The result of each is an [`Outcome`](crate::Outcome): the number that its system
-/// call returns, or the error. Fields are named as the call's manual page names its arguments.
+/// call returns, or the error. Fields are named as the call's manual page names its arguments, and calls as Unix names
+/// them; on Windows each is the call that does the same. Close-on-exec is there: not inherited.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub enum Op {
@@ -91,7 +92,7 @@ pub enum Op {
     /// Vectored [`Op::Write`].
     WriteV { handle: HandleRef, iov: *const c::iovec, count: u32, offset: Option<u64> },
     /// Opens the NUL-terminated `path` relative to the working directory, close-on-exec. Completes
-    /// with the new handle.
+    /// with the new handle. (On Windows the path is WTF-8, and the upper half of `mode` is `FILE_FLAG_…`.)
     Open { path: *const c::c_char, flags: i32, mode: u32 },
     /// Closes a raw descriptor whose [`Handle`](crate::Handle) was given up by `into_raw`.
     Close { fd: i32 },
@@ -101,7 +102,7 @@ pub enum Op {
     /// `AT_EMPTY_PATH`).
     Statx { dir: i32, path: *const c::c_char, flags: i32, mask: u32, out: *mut c::statx },
     /// Moves bytes between two handles of which one is a pipe; `None` offsets use the handle's own
-    /// position.
+    /// position. (`EINVAL` on Windows, whose kernel does not do it.)
     Splice {
         from: HandleRef,
         from_offset: Option<u64>,
@@ -112,7 +113,7 @@ pub enum Op {
     /// `sendfile` from a file at `offset` to a socket.
     SendFile { to: HandleRef, file: HandleRef, offset: u64, len: usize },
     /// Completes with 0 when the handle is ready (the thesis' `threadWaitRead` / `threadWaitWrite`).
-    /// Moves no data.
+    /// Moves no data. (On Windows also when an object is signalled; `EOPNOTSUPP` for a pipe with a synchronous handle.)
     Poll { handle: HandleRef, interest: Interest },
     /// As [`Op::Poll`], for a caller that tries again ([`Driver::attempt`](crate::Driver::attempt)) and to whom a false
     /// alarm costs no more than time: so the driver need not ask the kernel about what it knows.
@@ -131,9 +132,9 @@ pub enum Op {
     // ---- what no kernel does asynchronously ----
     /// Runs `call(data)` on the blocking pool. Completes with what it returns (`-errno` for an
     /// error). Not cancellable once it runs. If it is `interruptible`, cancelling makes the system call
-    /// that it is in fail with `EINTR`; as there may be none yet, this is to be repeated until the
-    /// operation has completed. If it is `limited` and the pool's queue is full it completes with `EBUSY`,
-    /// and has not run.
+    /// that it is in fail with `EINTR` (on Windows with `ERROR_OPERATION_ABORTED`, if it is one on a synchronous
+    /// handle); as there may be none yet, this is to be repeated until the operation has completed. If it is
+    /// `limited` and the pool's queue is full it completes with `EBUSY`, and has not run.
     Call { call: unsafe fn(*mut ()) -> i32, data: *mut (), interruptible: bool, limited: bool },
 }
 

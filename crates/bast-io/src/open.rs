@@ -1,11 +1,11 @@
 //! How a file is opened: std's `OpenOptions` as the flags of `open(2)`, with std's rules about which go
-//! together.
+//! together. On Windows the flags are bits of our own with the same names.
 
 use std::io;
 
 use crate::sys::c;
 
-/// What was asked for. Same as [`std::fs::OpenOptions`], with its Unix extension.
+/// What was asked for. Same as [`std::fs::OpenOptions`], with its extensions.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, clippy::struct_excessive_bools)]
 pub struct OpenHow {
@@ -15,7 +15,7 @@ pub struct OpenHow {
     pub truncate: bool,
     pub create: bool,
     pub create_new: bool,
-    /// Permissions of a file that is created, before the umask.
+    /// Permissions of a file that is created, before the umask. On Windows: `FILE_FLAG_…`, and no permissions.
     pub mode: u32,
     /// Further flags of `open(2)`; the access mode in them does not count.
     pub custom: i32,

@@ -32,7 +32,7 @@ pub const PEEK: i32 = c::MSG_PEEK;
 pub const DONT_WAIT: i32 = c::MSG_DONTWAIT;
 /// Flag of a send on a stream: more follows soon, so a segment that is not full may wait for it.
 pub const MORE: i32 = c::MSG_MORE;
-/// Option: an address in `TIME_WAIT` may be bound again.
+/// Option: an address in `TIME_WAIT` may be bound again. (On Windows it may without.)
 pub const REUSE_ADDR: SockOpt = opt(c::SOL_SOCKET, c::SO_REUSEADDR);
 /// Option: small segments are sent at once.
 pub const NO_DELAY: SockOpt = opt(c::IPPROTO_TCP, c::TCP_NODELAY);

@@ -12,7 +12,7 @@ pub const SHORTAGES: &[i32] = sys::SHORTAGES;
 pub const OF_ONE_CONNECTION: &[i32] = sys::OF_ONE_CONNECTION;
 
 /// The result of an operation, in the kernel's own form: a count, a descriptor or zero when it is
-/// not negative, else `-errno`.
+/// not negative, else `-errno`. (Windows has codes of its own for errors: `errno` stands for these, too.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Outcome(pub i32);

@@ -3,7 +3,7 @@
 //! ```text
 //!   driver ──submit──▶ queue ──▶ thread: execute ──▶ the driver's Remote list ──wake──▶ driver
 //!              └─cancel: still queued? unlink ─────────────────▲ (ECANCELED)
-//!                        running, and interruptible? a signal to its thread (module `interrupt`)
+//!                        running, and interruptible? its thread is interrupted (module `interrupt`)
 //! ```
 //!
 //! Threads are started on demand up to a bound and end when they have been idle for a while

@@ -1,7 +1,7 @@
 //! The drivers: one contract, several kernels. The only place where one is chosen.
 //!
 //! A driver belongs to the thread that made it and is used only there; other threads may hold its
-//! [`Waker`] (contract io 4). Reading order: `sim` (no kernel at all), `readiness`, `uring`.
+//! [`Waker`] (contract io 4). Reading order: `sim` (no kernel at all), `readiness`, `uring`, `iocp`.
 
 #[cfg(windows)]
 pub(crate) mod iocp;
@@ -35,7 +35,7 @@ use crate::{Done, Op, Outcome, Pool, Record, Waker, sys};
 /// Which driver to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverKind {
-    /// The best that works here: io_uring, else epoll.
+    /// The best that works here: on Linux io_uring, else epoll; elsewhere the one that there is.
     #[default]
     Auto,
     /// io_uring, or epoll (with the reason kept) where the kernel lacks or forbids it.
@@ -145,7 +145,7 @@ impl Driver {
     /// Makes a driver for the calling thread.
     ///
     /// # Errors
-    /// No descriptor was to be had, or the kernel refused even epoll.
+    /// No descriptor was to be had, or the kernel refused even the last choice.
     pub fn new(config: &Config) -> io::Result<Driver> {
         let mut fallback = None;
         let inner = match config.kind {
