@@ -30,8 +30,8 @@ fn cancelled(rig: &mut Rig, ticket: Ticket) {
 }
 
 /// Cancels what only the kernel keeps waiting; how much it came to, and whether it was cancelled. Nobody reads, but that
-/// something is stuck is never certain: a kernel hands over late what it has taken, and probes a full peer. So it may go
-/// on in the moment in which it is cancelled, and then its result counts.
+/// something is stuck is never certain: who would go on with it may wait for a processor (Wine's server is a process), and
+/// a kernel probes a full peer. So it may go on in the moment in which it is cancelled, and then its result counts.
 fn cancel_or_count(rig: &mut Rig, ticket: Ticket) -> (usize, bool) {
     let _ = rig.is_stuck(ticket);
     rig.cancel(ticket);
