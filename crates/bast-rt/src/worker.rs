@@ -9,7 +9,7 @@
 //!    may take them)
 //! ```
 //!
-//! The loop runs fibers until it has spent its [`CREDIT`], then looks at the timers and the driver, so
+//! The loop runs fibers until it has spent its [`CREDIT`], then looks at the driver and the timers, so
 //! that neither fibers that keep yielding nor operations that complete at once starve anything (rt 4).
 //! With nothing to run it looks for fibers that have not run yet on the other workers, and then sleeps
 //! in its driver (module `idle` has the argument why no work is left behind, `bast_io::Waker` the one
@@ -218,7 +218,6 @@ impl Worker {
                 continue;
             }
             self.credit.set(CREDIT);
-            self.expire_timers();
             if self.unwinding.take_over() {
                 self.for_each_fiber(|fiber, header| {
                     if header.requests.attention.get() {
@@ -339,6 +338,8 @@ impl Worker {
                 self.wake(fiber);
             }
         }
+        // After that sleep, and before any fiber runs: whoever wakes finds each timeout over that is.
+        self.expire_timers();
         self.wake_landed();
     }
 
@@ -382,7 +383,6 @@ impl Worker {
             }
         });
         self.post.board.timers.add(fired);
-        self.wake_landed();
     }
 
     #[inline(always)]
