@@ -91,8 +91,8 @@ pub(crate) struct Worker {
     stopping: Cell<bool>,
     /// Since when this worker has left new fibers to a less loaded one; 0 if it has not.
     respite: Cell<u64>,
-    /// Whether this worker counts in `Shared::drained`.
-    drained: Cell<bool>,
+    /// Whether this worker counts in `Shared::ending`.
+    counted: Cell<bool>,
     next_id: Cell<u64>,
     ids_end: Cell<u64>,
     id_blocks: Cell<u64>,
@@ -133,7 +133,7 @@ impl Worker {
             hook: Cell::new(None),
             stopping: Cell::new(false),
             respite: Cell::new(0),
-            drained: Cell::new(false),
+            counted: Cell::new(false),
             next_id: Cell::new(0),
             ids_end: Cell::new(0),
             id_blocks: Cell::new(0),
