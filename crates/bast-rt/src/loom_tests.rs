@@ -13,6 +13,9 @@
 //! * `lifecycle`: DONE set before the waiter is taken up, `Relaxed` in `begin_finish`, `register` or
 //!   `is_done`, `unregister` after TAKEN. (`Relaxed` in `finish` alone is not seen.)
 
+#[allow(unsafe_code)]
+mod ends;
+
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
