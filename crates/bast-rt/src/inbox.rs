@@ -20,7 +20,7 @@
 use std::ptr::{self, NonNull};
 
 use crate::shim::AtomicPtr;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 /// Something that can stand in an inbox.
 ///
@@ -66,7 +66,8 @@ impl<N: Node> Inbox<N> {
 
     /// Takes all posted nodes, oldest first. Only the owner calls this.
     pub(crate) fn drain(&self) -> Drain<N> {
-        let mut newest = self.head.swap(ptr::null_mut(), Acquire);
+        // Release: who finds it empty sees what the owner did before (module `ending`).
+        let mut newest = self.head.swap(ptr::null_mut(), AcqRel);
         let mut oldest = ptr::null_mut();
         while let Some(node) = NonNull::new(newest) {
             let link = N::link(node);

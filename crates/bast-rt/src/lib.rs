@@ -16,6 +16,7 @@ mod bound;
 mod cancel;
 mod cancel_on_drop;
 mod config;
+mod ending;
 #[allow(unsafe_code)]
 mod fiber;
 #[allow(unsafe_code)]

@@ -6,12 +6,16 @@
 //! lost wake shows as a deadlock, which loom reports. The models have been seen to fail, each with one
 //! of these faults (three preemptions):
 //! * `remote`: `Relaxed` in `take` or `signal`, every signal posts, `settle` drops the early signals.
+//! * `ending`: the count alone decides.
 //! * `inbox`: the wrong pusher wakes. (`Relaxed` in `push` or `drain` is not seen: the waker's own
 //!   ordering covers it here, and the links are not loom's cells.)
 //! * `idle`: no second look, no fences, the last searcher does not pass on, `leave` misses that it was
 //!   chosen.
 //! * `lifecycle`: DONE set before the waiter is taken up, `Relaxed` in `begin_finish`, `register` or
 //!   `is_done`, `unregister` after TAKEN. (`Relaxed` in `finish` alone is not seen.)
+
+#[allow(unsafe_code)]
+mod ends;
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

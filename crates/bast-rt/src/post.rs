@@ -82,6 +82,11 @@ impl Post {
         }
     }
 
+    /// Whether nothing lies here for the worker.
+    pub(crate) fn is_swept(&self) -> bool {
+        self.tasks.is_empty() && self.inbox.is_empty() && self.flights.is_empty()
+    }
+
     /// Puts a fiber in the inbox and wakes the worker if nobody has done so.
     ///
     /// # Safety

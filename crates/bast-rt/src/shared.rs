@@ -15,6 +15,7 @@ use bast_io::{DriverKind, Pool};
 use crossbeam_deque::{self as deque, Injector, Steal, Stealer};
 
 use crate::bound::Bound;
+use crate::ending::Ending;
 use crate::fiber::{self, Header};
 use crate::flight;
 use crate::idle::Idle;
@@ -75,8 +76,7 @@ pub(crate) struct Shared {
     pub(crate) tasks: Tasks,
     pub(crate) idle: Idle,
     pub(crate) stopping: AtomicBool,
-    /// Workers that have nothing left, while the runtime stops. They end together (rt 6).
-    pub(crate) drained: AtomicUsize,
+    pub(crate) ending: Ending,
     /// Where placement from outside begins to look; how many have been placed so.
     turn: AtomicUsize,
     /// Set while stacks cannot be had: why, for `Builder::spawn`.
@@ -116,7 +116,7 @@ impl Shared {
             mail: (0..workers).map(|_| Injector::new()).collect(),
             idle: Idle::new(),
             stopping: AtomicBool::new(false),
-            drained: AtomicUsize::new(0),
+            ending: Ending::new(),
             turn: AtomicUsize::new(0),
             exhausted: AtomicBool::new(false),
             why: Mutex::new(String::new()),
@@ -250,6 +250,11 @@ impl Shared {
     /// Whether there is anything that any worker may take.
     pub(crate) fn any_work(&self) -> bool {
         self.any_fresh() || self.tasks.any()
+    }
+
+    /// Whether no bound thread is left, and nothing lies in any queue. In this order: what that thread has sent is seen.
+    pub(crate) fn is_swept(&self) -> bool {
+        self.bound.is_empty() && !self.any_work() && self.posts.iter().all(|post| post.is_swept())
     }
 
     /// Whether this worker has.

@@ -9,7 +9,7 @@
 //!    may take them)
 //! ```
 //!
-//! The loop runs fibers until it has spent its [`CREDIT`], then looks at the timers and the driver, so
+//! The loop runs fibers until it has spent its [`CREDIT`], then looks at the driver and the timers, so
 //! that neither fibers that keep yielding nor operations that complete at once starve anything (rt 4).
 //! With nothing to run it looks for fibers that have not run yet on the other workers, and then sleeps
 //! in its driver (module `idle` has the argument why no work is left behind, `bast_io::Waker` the one
@@ -91,8 +91,8 @@ pub(crate) struct Worker {
     stopping: Cell<bool>,
     /// Since when this worker has left new fibers to a less loaded one; 0 if it has not.
     respite: Cell<u64>,
-    /// Whether this worker counts in `Shared::drained`.
-    drained: Cell<bool>,
+    /// Whether this worker counts in `Shared::ending`.
+    counted: Cell<bool>,
     next_id: Cell<u64>,
     ids_end: Cell<u64>,
     id_blocks: Cell<u64>,
@@ -133,7 +133,7 @@ impl Worker {
             hook: Cell::new(None),
             stopping: Cell::new(false),
             respite: Cell::new(0),
-            drained: Cell::new(false),
+            counted: Cell::new(false),
             next_id: Cell::new(0),
             ids_end: Cell::new(0),
             id_blocks: Cell::new(0),
@@ -218,7 +218,6 @@ impl Worker {
                 continue;
             }
             self.credit.set(CREDIT);
-            self.expire_timers();
             if self.unwinding.take_over() {
                 self.for_each_fiber(|fiber, header| {
                     if header.requests.attention.get() {
@@ -339,6 +338,8 @@ impl Worker {
                 self.wake(fiber);
             }
         }
+        // After that sleep, and before any fiber runs: whoever wakes finds each timeout over that is.
+        self.expire_timers();
         self.wake_landed();
     }
 
@@ -382,7 +383,6 @@ impl Worker {
             }
         });
         self.post.board.timers.add(fired);
-        self.wake_landed();
     }
 
     #[inline(always)]

@@ -240,6 +240,7 @@ impl Worker {
         if quiet.load(Relaxed) {
             quiet.store(false, SeqCst);
         }
+        self.recount();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The fibers of a worker: their start, their end, and the list of those in between.
 
 use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::Worker;
 use crate::fiber::{self, Header, State};
@@ -139,7 +139,7 @@ impl Worker {
     }
 
     /// The runtime stops: cancel what there is. True once nothing is left, on any worker: until then
-    /// a fiber elsewhere may send one here and wait for it.
+    /// a fiber elsewhere may send one here and wait for it (module `ending`).
     ///
     /// What comes from a thread outside when all workers have drained is let go by `Shared`'s drop.
     pub(super) fn stop_round(&self) -> bool {
@@ -148,18 +148,15 @@ impl Worker {
             self.post.tasks.wake_all();
         }
         let shared = &*self.shared;
-        let drained = self.is_drained();
-        if drained != self.drained.replace(drained) {
-            if !drained {
-                shared.drained.fetch_sub(1, AcqRel);
-            } else if shared.drained.fetch_add(1, AcqRel) + 1 == shared.posts.len() {
-                shared.wake_all();
-            }
+        let workers = shared.posts.len();
+        if !self.is_drained() {
+            self.recount();
+            return false;
         }
-        // Acquire: whoever ends after the others sees all that they did.
-        let all = drained
-            && shared.drained.load(Acquire) == shared.posts.len()
-            && shared.bound.is_empty();
+        if !self.counted.replace(true) && shared.ending.count(workers) {
+            shared.wake_all();
+        }
+        let all = shared.ending.is_over(workers, || shared.is_swept());
         if all && self.searching.replace(false) {
             // A searcher that left without a word would keep the others from searching.
             shared.idle.found();
@@ -167,14 +164,21 @@ impl Worker {
         all
     }
 
+    /// This worker has something after all, or is about to take it.
+    #[inline]
+    pub(crate) fn recount(&self) {
+        if self.counted.get() {
+            self.counted.set(false);
+            self.shared.ending.recall();
+        }
+    }
+
     fn is_drained(&self) -> bool {
         self.live.get() == 0
             && self.ready().is_empty()
             && !self.has_fresh()
             && !self.has_tasks()
-            && self.post.tasks.is_empty()
-            && self.post.inbox.is_empty()
-            && self.post.flights.is_empty()
+            && self.post.is_swept()
             && self.ground()
     }
 

@@ -243,6 +243,34 @@ tests! {
         assert_eq!(message(&*fiber.join().unwrap_err()), "instead");
     }
 
+    /// The last fiber of one worker sends one to the other, which had nothing left, and that one sends one back and waits
+    /// for it: nobody may have gone.
+    fn workers_end_together() {
+        for _ in 0..scaled(200) {
+            let runtime = workers(2);
+            let begun = Arc::new(AtomicBool::new(false));
+            let (begins, drops) = (Arc::clone(&begun), Drops::default());
+            let mut token = Some(drops.token());
+            let at = |worker| Builder::new().worker(worker);
+            let last = runtime.run(move || at(0).spawn(move || {
+                let _last = OnDrop(move || {
+                    let mut token = token.take();
+                    let back = OnDrop(move || {
+                        let token = token.take();
+                        at(0).spawn(|| drop(token)).unwrap().join().unwrap_err();
+                    });
+                    drop(at(1).spawn(move || drop(back)).unwrap());
+                });
+                begins.store(true, SeqCst);
+                park();
+            }).unwrap());
+            until("the beginning", || begun.load(SeqCst));
+            runtime.shutdown(Duration::from_secs(60)).unwrap();
+            assert!(is_cancelled(&last.join()));
+            assert_eq!(drops.get(), 1);
+        }
+    }
+
     fn shutdown_reports_what_does_not_end() {
         let runtime = workers(2);
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

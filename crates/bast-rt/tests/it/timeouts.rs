@@ -65,6 +65,17 @@ tests! {
         });
     }
 
+    /// Whoever wakes after the time is up finds that it is, even if the worker's thread has slept through both.
+    fn it_is_over_for_who_wakes_later() {
+        runtime().run(|| for _ in 0..scaled(2_000) {
+            let result = timeout(Duration::from_micros(50), || {
+                mask(|| run_blocking(|| std::thread::sleep(Duration::from_micros(100))));
+                yield_now();
+            });
+            assert!(result.is_err());
+        });
+    }
+
     /// Both are due at the same moment: the outer one ends the inner one.
     fn both_at_once() {
         runtime().run(|| {
