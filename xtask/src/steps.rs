@@ -104,8 +104,11 @@ pub(crate) const ALL: &[Step] = &[
     },
     Step {
         name: "kqueue",
-        about: "bast-io's tests on kqueue, by libkqueue, where BAST_LIBKQUEUE says that it is",
-        options: &[],
+        about: "the tests on kqueue, by libkqueue, where BAST_LIBKQUEUE says that it is",
+        options: &[
+            "--package P  of the crates this one; may come more than once",
+            "--repeat N   run the tests so often (default 1)",
+        ],
         run: kqueue::run,
     },
     Step {
