@@ -37,6 +37,11 @@ impl Binary {
     pub(crate) fn cmd(&self) -> Cmd {
         Cmd::new(&self.path).dir(&self.dir)
     }
+
+    /// The command that runs it by `runner`, which takes a program and its arguments.
+    pub(crate) fn cmd_by(&self, runner: &Cmd) -> Cmd {
+        runner.clone().dir(&self.dir).arg(&self.path)
+    }
 }
 
 /// Builds by a command of cargo's that runs nothing, and finds the test binaries in what it reports.
@@ -90,15 +95,16 @@ fn run(cmd: &Cmd) -> Result<u32, String> {
         println!("$ {cmd}\n{output}");
         return Err(format!("`{cmd}` ended with {status}"));
     }
-    let tests = passed(&output);
+    let tests = count(&output, "passed");
     println!("$ {cmd}\n  {tests} tests passed in {seconds:.1} s");
     Ok(tests)
 }
 
-/// How many tests passed, by the summary lines of the test binaries.
-pub(crate) fn passed(output: &str) -> u32 {
+/// How many tests `passed`, or what other word is in the summary lines of test binaries that have not failed.
+pub(crate) fn count(output: &str, word: &str) -> u32 {
     let lines = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
-    lines.filter_map(|line| line.split_once(" passed")?.0.parse::<u32>().ok()).sum()
+    let parts = lines.flat_map(|line| line.split(';'));
+    parts.filter_map(|part| part.trim().strip_suffix(word)?.trim().parse::<u32>().ok()).sum()
 }
 
 #[cfg(test)]
@@ -117,6 +123,8 @@ mod tests {
         let found = read(&message("\"/t/it-1\"", true)).unwrap();
         assert_eq!((found.package.as_str(), found.target.as_str()), ("bast", "it"));
         assert_eq!(found.cmd().to_string(), "env -C /a/crates/bast /t/it-1");
+        let by_wine = found.cmd_by(&Cmd::new("wine").env("A", 1));
+        assert_eq!(by_wine.to_string(), "env -C /a/crates/bast A=1 wine /t/it-1");
         assert!(read(&message("\"/t/it\"", false)).is_none());
         assert!(read(&message("null", true)).is_none());
         assert!(read(r#"{"reason":"build-finished"}"#).is_none());
@@ -136,7 +144,8 @@ mod tests {
             test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n\
             test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out\n\
             test result: ok. 12 passed; 0 failed\n";
-        assert_eq!(passed(output), 15);
-        assert_eq!(passed("test result: FAILED. 3 passed; 1 failed"), 0);
+        assert_eq!(count(output, "passed"), 15);
+        assert_eq!(count(output, "filtered out"), 9);
+        assert_eq!(count("test result: FAILED. 3 passed; 1 failed", "passed"), 0);
     }
 }

@@ -104,8 +104,11 @@ pub(crate) const ALL: &[Step] = &[
     },
     Step {
         name: "kqueue",
-        about: "bast-io's tests on kqueue, by libkqueue, where BAST_LIBKQUEUE says that it is",
-        options: &[],
+        about: "the tests on kqueue, by libkqueue, where BAST_LIBKQUEUE says that it is",
+        options: &[
+            "--package P  of the crates this one; may come more than once",
+            "--repeat N   run the tests so often (default 1)",
+        ],
         run: kqueue::run,
     },
     Step {
@@ -303,7 +306,7 @@ fn miri(context: &Context) -> Result<(), String> {
         .args("run nightly cargo miri test -p bast-sync --lib")
         .env("CARGO_TARGET_DIR", context.target.join("miri").display())
         .run_and_read()?;
-    match binaries::passed(&output) {
+    match binaries::count(&output, "passed") {
         0 => Err("no test has been run under Miri".into()),
         _ => Ok(()),
     }

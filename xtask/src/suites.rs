@@ -8,12 +8,9 @@
 //! Cargo could run them itself. Here a binary that hangs is killed and named, repetitions cost nothing but
 //! themselves, and it is told in the end what ran and what was left out, and why.
 
-use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
+use crate::binaries::{self, Binary};
 use crate::cmd::Cmd;
 
 /// The crates, from the ground up, each with whether a driver can be chosen for its tests.
@@ -27,14 +24,6 @@ pub(crate) const CRATES: [(&str, bool); 5] = [
 
 /// A binary takes a minute or two of it in the slowest emulation.
 const LIMIT: Duration = Duration::from_secs(400);
-
-/// One binary of tests.
-pub(crate) struct Suite {
-    pub(crate) package: String,
-    name: String,
-    dir: PathBuf,
-    path: PathBuf,
-}
 
 /// A test that is not run, with the reason.
 pub(crate) struct Unfit {
@@ -52,57 +41,36 @@ pub(crate) struct Report {
 }
 
 /// Builds all tests of these packages by `cargo`, a command of cargo's without its arguments.
-pub(crate) fn build(cargo: Cmd, target: &str, packages: &[&str]) -> Result<Vec<Suite>, String> {
-    let mut cmd =
-        cargo.args("test --no-run --lib --tests --message-format json-render-diagnostics");
-    cmd = cmd.args("--target").args(target);
+pub(crate) fn build(cargo: Cmd, target: &str, packages: &[&str]) -> Result<Vec<Binary>, String> {
+    let mut cmd = cargo.args("test --lib --tests --target").args(target);
     for package in packages {
         cmd = cmd.args("-p").args(package);
     }
-    let mut suites = Vec::new();
-    for line in cmd.run_and_keep()?.lines() {
-        let message: Value = serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))?;
-        suites.extend(suite(&message));
-    }
+    let mut suites = binaries::build(cmd)?;
     // From the ground up: what fails below need not be looked for above.
     suites.sort_by_key(|suite| CRATES.iter().position(|(name, _)| *name == suite.package));
-    match suites.is_empty() {
-        true => Err(format!("`{cmd}` has built no test")),
-        false => Ok(suites),
-    }
-}
-
-/// The suite that a message of cargo's is about.
-fn suite(message: &Value) -> Option<Suite> {
-    let path = PathBuf::from(message["executable"].as_str()?);
-    let dir = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
-    let package = dir.file_name()?.to_string_lossy().into_owned();
-    let name = message["target"]["name"].as_str()?.to_owned();
-    message["profile"]["test"].as_bool()?.then_some(Suite { package, name, dir, path })
+    Ok(suites)
 }
 
 impl Report {
     /// Runs a suite by `runner`, a command that takes the binary and its arguments. `how` is for the report.
     pub(crate) fn run(
         &mut self,
-        suite: &Suite,
+        suite: &Binary,
         runner: &Cmd,
         how: &str,
         unfit: &[Unfit],
     ) -> Result<(), String> {
-        let mut cmd = runner.clone().dir(&suite.dir).arg(&suite.path).limit(LIMIT);
+        let mut cmd = suite.cmd_by(runner).limit(LIMIT);
         for unfit in unfit.iter().filter(|unfit| unfit.package == suite.package) {
             cmd = cmd.args("--skip").args(unfit.test);
         }
         let begun = Instant::now();
         let output = cmd.run_and_read()?;
         // A runner of tests of its own (`harness = false`) may say nothing, but then it counts nothing either.
-        let (mut passed, mut ignored) = (0, 0);
+        let [passed, ignored] = ["passed", "ignored"].map(|word| binaries::count(&output, word));
         for line in output.lines() {
-            if let Some(counts) = line.strip_prefix("test result: ok. ") {
-                passed += count(counts, "passed");
-                ignored += count(counts, "ignored");
-            } else if let Some((test, reason)) = line.split_once(" ... ignored") {
+            if let Some((test, reason)) = line.split_once(" ... ignored") {
                 let test = test.trim_start_matches("test ");
                 self.ignored.push(format!("{}: {test}{reason}", suite.package));
             }
@@ -110,7 +78,7 @@ impl Report {
         self.lines.push(format!(
             "{:<10} {:<14} {how:<6} {passed:>4} passed {ignored:>3} ignored {:>7.1} s",
             suite.package,
-            suite.name,
+            suite.target,
             begun.elapsed().as_secs_f64()
         ));
         Ok(())
@@ -127,27 +95,6 @@ impl Report {
         if !self.ignored.is_empty() {
             println!("{system}: not run");
             self.ignored.iter().for_each(|line| println!("  {line}"));
-        }
-    }
-}
-
-/// The number before a word in the summary of a test binary.
-fn count(summary: &str, word: &str) -> u32 {
-    let parts = summary.split(';').map(str::trim);
-    let number = parts.filter_map(|part| part.strip_suffix(word)?.trim().parse().ok()).next();
-    number.unwrap_or(0)
-}
-
-impl Cmd {
-    /// Runs it to its end, and returns what it wrote to its standard output, which is not shown.
-    fn run_and_keep(&self) -> Result<String, String> {
-        println!("$ {self}");
-        let mut command = self.command();
-        let output = command.stderr(Stdio::inherit()).output();
-        let output = output.map_err(|e| format!("`{self}`: {e}"))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(format!("`{self}` ended with {}", output.status)),
         }
     }
 }
@@ -210,11 +157,5 @@ mod tests {
         for bad in ["--repeat", "--repeat x", "--package bats", "--fast"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn summaries_are_read() {
-        let summary = "48 passed; 0 failed; 2 ignored; 0 measured; 1 filtered out; finished in 2 s";
-        assert_eq!((count(summary, "passed"), count(summary, "ignored")), (48, 2));
     }
 }

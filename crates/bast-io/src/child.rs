@@ -15,7 +15,7 @@ use crate::sys::{self, c};
 /// child's.
 ///
 /// # Errors
-/// `ENOSYS` before Linux 5.3; no more descriptors.
+/// `ENOSYS` before Linux 5.3; `ESRCH` on macOS if it has ended, or is about to; no more descriptors.
 pub fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     sys::end_of(pid)
 }
@@ -66,5 +66,17 @@ pub fn send_signal(pid: u32, group: bool, signal: i32) -> io::Result<()> {
     match unsafe { c::kill(if group { -pid } else { pid }, signal) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_who_is_not_there() {
+        // No process has this number. As on macOS one that has ended is not found, the error is what tells.
+        assert_eq!(pidfd(i32::MAX as u32).unwrap_err().raw_os_error(), Some(c::ESRCH));
+        assert_eq!(wait(i32::MAX as u32).unwrap_err().raw_os_error(), Some(c::ECHILD));
     }
 }

@@ -105,7 +105,7 @@ impl Sub for Instant {
 impl From<StdInstant> for Instant {
     /// The same moment on the kernel's monotonic clock.
     fn from(std: StdInstant) -> Instant {
-        // Both clocks are CLOCK_MONOTONIC; std hides its reading, so compare them once.
+        // Both are the same clock; std hides its reading, so compare them once.
         static ORIGIN: OnceLock<(StdInstant, u64)> = OnceLock::new();
         let &(origin, nanos) =
             ORIGIN.get_or_init(|| (StdInstant::now(), bast_io::driver::monotonic_now()));

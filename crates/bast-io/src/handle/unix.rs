@@ -40,11 +40,28 @@ impl Handle {
     /// # Errors
     /// What `ioctl(FIONBIO)` says of the descriptor.
     pub fn adopt(fd: Owned, kind: Kind) -> io::Result<Handle> {
-        let nonblocking = !sys::STREAMS_BLOCK || matches!(kind, Kind::Pipe | Kind::Listener);
-        if kind != Kind::File {
-            sys::set_nonblocking(fd.as_raw_fd(), nonblocking).into_result()?;
+        let handle = Handle::from_owned(fd, kind);
+        handle.settle()?;
+        Ok(handle)
+    }
+
+    /// Puts the descriptor into the mode that its kind asks for.
+    ///
+    /// # Errors
+    /// As [`adopt`](Handle::adopt).
+    pub fn settle(&self) -> io::Result<()> {
+        let nonblocking = !sys::STREAMS_BLOCK || matches!(self.kind, Kind::Pipe | Kind::Listener);
+        match self.kind {
+            Kind::File => Ok(()),
+            _ => sys::set_nonblocking(self.raw, nonblocking).into_result().map(drop),
         }
-        Ok(Handle::from_owned(fd, kind))
+    }
+
+    /// Whether a stream or datagram socket may be in blocking mode while it is used here: if not, a call could wait on
+    /// the thread that makes it.
+    #[must_use]
+    pub const fn may_block() -> bool {
+        sys::STREAMS_BLOCK
     }
 
     /// Gives the descriptor up, in blocking mode.
@@ -61,5 +78,31 @@ impl Handle {
     pub fn from_owned(fd: Owned, kind: Kind) -> Handle {
         // SAFETY: `fd` was owned and is given up here.
         unsafe { Handle::from_raw(fd.into_raw_fd(), kind) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn what_is_taken_over_gets_our_mode() {
+        for (kind, nonblocking) in [
+            (Kind::Datagram, !Handle::may_block()),
+            (Kind::Stream, !Handle::may_block()),
+            (Kind::Listener, true),
+            (Kind::Pipe, true),
+        ] {
+            for before in [false, true] {
+                let (socket, _peer) = UnixStream::pair().expect("a pair");
+                socket.set_nonblocking(before).expect("a socket");
+                let handle = Handle::adopt(socket.into(), kind).expect("a mode");
+                // SAFETY: no memory is involved.
+                let flags = unsafe { libc::fcntl(handle.raw, libc::F_GETFL) };
+                assert_eq!(flags & libc::O_NONBLOCK != 0, nonblocking, "{kind:?}");
+            }
+        }
     }
 }

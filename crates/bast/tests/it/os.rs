@@ -45,7 +45,7 @@ fn a_stream_from_std() {
         server.set_read_timeout(Some(Duration::from_secs(200))).unwrap();
         server.set_nonblocking(true).unwrap();
         let server = TcpStream::from(server);
-        assert!(!is_nonblocking(&server));
+        assert_eq!(is_nonblocking(&server), is_nonblocking(&client));
         assert_eq!(server.read_timeout().unwrap(), Some(Duration::from_secs(200)));
         say(&client, &server);
         say(&server, &client);
@@ -94,6 +94,8 @@ fn a_stream_with_clones_to_std() {
         assert_eq!(clone.as_raw_fd(), fd);
         let server = std::net::TcpStream::from(server);
         assert_ne!(server.as_raw_fd(), fd);
+        // The mode is that of both.
+        assert_eq!(is_nonblocking(&server), is_nonblocking(&client));
         say(&client, &server);
         say(&client, &clone);
         drop(server);

@@ -1,12 +1,13 @@
 //! Descriptors: conversions as in [`std::os::fd`], and waiting for any descriptor.
 //!
-//! bast keeps a socket's timeouts and its non-blocking mode itself: its streams are in blocking mode,
-//! its listeners in non-blocking mode, and no timeout is set in the kernel. A conversion translates.
+//! bast keeps a socket's timeouts and its non-blocking mode itself: its streams are in blocking mode (on macOS and
+//! FreeBSD in non-blocking mode), its listeners in non-blocking mode, and no timeout is set in the kernel. A conversion
+//! translates.
 //!
 //! ```text
 //!                    std::net::TcpStream, OwnedFd, RawFd ──▶ bast::net::TcpStream
 //!   SO_RCVTIMEO, SO_SNDTIMEO ─────────────────────────────▶ timeouts
-//!   O_NONBLOCK ───── cleared (nobody can ask std for it) ──▶ blocking
+//!   O_NONBLOCK ── as bast's own (nobody can ask std for it) ▶ blocking
 //!
 //!   bast::net::TcpStream ──▶ std::net::TcpStream, OwnedFd, RawFd
 //!   timeouts ──────────────▶ SO_RCVTIMEO, SO_SNDTIMEO
@@ -15,7 +16,7 @@
 //!
 //! Conversions that consume a socket which has clones in bast give a duplicate of its descriptor
 //! instead; the clones stay. A duplicate shares `O_NONBLOCK` with them, so the duplicate of a listener
-//! stays in non-blocking mode: the clones' workers must not block.
+//! stays in non-blocking mode, and on macOS and FreeBSD that of any socket: the clones' workers must not block.
 //!
 //! # Panics
 //! Conversions cannot report errors, so they panic where there is no answer: a socket of the simulator
@@ -125,8 +126,9 @@ macro_rules! sockets {
                 // They fail only for what is no socket, and then so will whatever is done with it.
                 let read = std.read_timeout().ok().flatten();
                 let write = std.write_timeout().ok().flatten();
-                let _ = std.set_nonblocking(false);
-                let socket = $t::from_handle(Handle::from_owned(std.into(), Kind::$kind));
+                let handle = Handle::from_owned(std.into(), Kind::$kind);
+                let _ = handle.settle();
+                let socket = $t::from_handle(handle);
                 let _ = socket.set_read_timeout(read);
                 let _ = socket.set_write_timeout(write);
                 socket
@@ -138,13 +140,16 @@ macro_rules! sockets {
             /// clones.)
             fn from(socket: $t) -> $std {
                 let settings = socket.settings();
-                let fd = match socket.into_handle() {
-                    Ok(handle) => owned(handle),
-                    Err(socket) => duplicate(socket.handle()),
+                let (fd, nonblocking) = match socket.into_handle() {
+                    Ok(handle) => (owned(handle), settings.nonblocking),
+                    Err(socket) => (
+                        duplicate(socket.handle()),
+                        settings.nonblocking || !Handle::may_block(),
+                    ),
                 };
                 let std = <$std>::from(fd);
                 // They fail only for what is no socket of this kind, and never was one.
-                let _ = std.set_nonblocking(settings.nonblocking);
+                let _ = std.set_nonblocking(nonblocking);
                 let _ = std.set_read_timeout(settings.read);
                 let _ = std.set_write_timeout(settings.write);
                 std

@@ -47,6 +47,9 @@ pub const ENONET: c_int = ENETDOWN;
 /// macOS has no such flag: see `rights`.
 #[cfg(target_vendor = "apple")]
 pub const MSG_CMSG_CLOEXEC: c_int = 0;
+/// The clock of std's `Instant`, and of the queue's timeouts: their other one goes on while the machine sleeps.
+#[cfg(target_vendor = "apple")]
+pub const CLOCK_MONOTONIC: clockid_t = CLOCK_UPTIME_RAW;
 
 /// What `statx` tells, as far as it is asked for.
 #[derive(Clone, Copy)]
@@ -102,9 +105,22 @@ unsafe fn born(fd: c_int) -> c_int {
         fcntl(fd, F_SETFD, FD_CLOEXEC);
         ioctl(fd, FIONBIO, &raw mut on);
         #[cfg(target_vendor = "apple")]
-        setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, (&raw const on).cast(), size_of::<c_int>() as _);
+        spare_sigpipe(fd);
     }
     fd
+}
+
+/// As std has it. `sendfile` has no flag for it. What a listener accepts has it from the listener.
+///
+/// # Safety
+/// The descriptor is a socket. (A socket that is closed already refuses, and then nothing is written to it either.)
+#[cfg(not(target_os = "linux"))]
+unsafe fn spare_sigpipe(fd: c_int) {
+    let on: c_int = 1;
+    // SAFETY: one int that is read.
+    unsafe {
+        setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, (&raw const on).cast(), size_of::<c_int>() as _)
+    };
 }
 
 pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -112,7 +128,14 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: integers.
     unsafe {
         #[cfg(target_os = "freebsd")]
-        return libc::socket(domain, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol);
+        {
+            let fd =
+                libc::socket(domain, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol);
+            if fd >= 0 {
+                spare_sigpipe(fd);
+            }
+            fd
+        }
         #[cfg(not(target_os = "freebsd"))]
         born(libc::socket(domain, kind, protocol))
     }
@@ -124,7 +147,15 @@ pub unsafe fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, _flag
         #[cfg(target_os = "freebsd")]
         return libc::accept4(fd, addr, len, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
         #[cfg(not(target_os = "freebsd"))]
-        born(accept(fd, addr, len))
+        {
+            let fd = born(accept(fd, addr, len));
+            // macOS gives a connection that has been reset meanwhile no address, where others say so.
+            if cfg!(target_vendor = "apple") && fd >= 0 && !len.is_null() && *len == 0 {
+                close(fd);
+                return refuse(ECONNABORTED) as c_int;
+            }
+            fd
+        }
     }
 }
 
@@ -206,7 +237,9 @@ pub unsafe fn sendfile64(to: c_int, file: c_int, at: *mut i64, len: usize) -> is
         {
             let mut sent = len as off_t;
             let result = sendfile(file, to, *at, &raw mut sent, std::ptr::null_mut(), 0);
-            (result, sent)
+            // Another error may have come before it was counted; then there is still what was asked for.
+            let counted = result == 0 || matches!(*__errno_location(), EAGAIN | EINTR);
+            (result, if counted { sent } else { 0 })
         }
         #[cfg(target_os = "freebsd")]
         {

@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use self::queue::{EV_ADD, EVFILT_PROC, EVFILT_USER, NOTE_EXIT, NOTE_TRIGGER, Queue, change};
+use self::queue::{EV_ADD, EVFILT_PROC, NOTE_EXIT, Queue, change};
 pub(crate) use self::user_event::Bell;
 use crate::Outcome;
 
@@ -27,23 +27,15 @@ pub(crate) fn counter() -> io::Result<(OwnedFd, Option<OwnedFd>)> {
     Ok((reader.into(), Some(writer.into())))
 }
 
-/// A descriptor that becomes readable when the child ends, and stays so: a queue whose event nobody takes.
+/// A descriptor that becomes readable when the child ends, and stays so: a queue whose event nobody takes. `ESRCH` on
+/// macOS for a child that is ending or has ended: whoever waits for it then has to ask for its status.
 pub(crate) fn end_of(pid: u32) -> io::Result<OwnedFd> {
     let queue = Queue::new()?;
     let [errno] = queue.change([change(pid as i32, EVFILT_PROC, EV_ADD, NOTE_EXIT, 0)]);
     match errno {
-        0 => {}
-        // macOS does not find a child that has ended. As nobody has waited for it, that is what it has done.
-        libc::ESRCH => {
-            let done = [(EV_ADD, 0), (0, NOTE_TRIGGER)];
-            let done = done.map(|(flags, fflags)| change(0, EVFILT_USER, flags, fflags, 0));
-            if let Some(errno) = queue.change(done).into_iter().find(|errno| *errno != 0) {
-                return Err(io::Error::from_raw_os_error(errno));
-            }
-        }
-        errno => return Err(io::Error::from_raw_os_error(errno)),
+        0 => Ok(queue.into()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
     }
-    Ok(queue.into())
 }
 
 /// The kernel's id of the calling thread.

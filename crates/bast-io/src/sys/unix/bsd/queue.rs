@@ -159,7 +159,8 @@ mod libkqueue {
     #[link(name = "kqueue", kind = "static")]
     unsafe extern "C" {
         pub(crate) fn kqueue() -> i32;
-        pub(crate) fn kevent(
+        #[link_name = "kevent"]
+        fn kevent_or_closed(
             queue: i32,
             changes: *const kevent,
             nchanges: i32,
@@ -167,6 +168,25 @@ mod libkqueue {
             nevents: i32,
             time: *const libc::timespec,
         ) -> i32;
+    }
+
+    /// At the end of the process libkqueue closes all queues, under threads that wait for them. As with a kernel, such a
+    /// thread waits until it is gone.
+    pub(crate) unsafe fn kevent(
+        queue: i32,
+        changes: *const kevent,
+        nchanges: i32,
+        events: *mut kevent,
+        nevents: i32,
+        time: *const libc::timespec,
+    ) -> i32 {
+        // SAFETY: the caller's promise.
+        let n = unsafe { kevent_or_closed(queue, changes, nchanges, events, nevents, time) };
+        let error = std::io::Error::last_os_error();
+        while n < 0 && nchanges == 0 && error.raw_os_error() == Some(libc::EBADF) {
+            std::thread::park();
+        }
+        n
     }
 }
 

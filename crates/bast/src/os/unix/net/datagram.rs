@@ -63,9 +63,9 @@ impl UnixDatagram {
     pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
         let (a, b) = std::os::unix::net::UnixDatagram::pair()?;
         let adopt = |std: std::os::unix::net::UnixDatagram| {
-            UnixDatagram::from_handle(Handle::from_owned(std.into(), Kind::Datagram))
+            Handle::adopt(std.into(), Kind::Datagram).map(UnixDatagram::from_handle)
         };
-        Ok((adopt(a), adopt(b)))
+        Ok((adopt(a)?, adopt(b)?))
     }
 
     /// Same as [`std::os::unix::net::UnixDatagram::connect`].

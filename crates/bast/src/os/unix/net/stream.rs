@@ -60,9 +60,9 @@ impl UnixStream {
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
         let (a, b) = std::os::unix::net::UnixStream::pair()?;
         let adopt = |std: std::os::unix::net::UnixStream| {
-            UnixStream::from_handle(Handle::from_owned(std.into(), Kind::Datagram))
+            Handle::adopt(std.into(), Kind::Datagram).map(UnixStream::from_handle)
         };
-        Ok((adopt(a), adopt(b)))
+        Ok((adopt(a)?, adopt(b)?))
     }
 
     /// Same as [`std::os::unix::net::UnixStream::local_addr`].
