@@ -60,6 +60,12 @@ pub(crate) fn simulated() -> bool {
     std::env::var("BAST_DRIVER").is_ok_and(|driver| driver == "sim")
 }
 
+/// How often a test of what is rare tries: a fifth under Wine, which asks its one server at every call on a socket, and at
+/// most each millisecond wakes who sleeps.
+pub(crate) const fn rounds(normal: u32) -> u32 {
+    if cfg!(windows) { normal / 5 } else { normal }
+}
+
 /// Says that this test cannot run on the simulator, which knows the network and files of its own only.
 macro_rules! needs_kernel {
     () => {
@@ -107,7 +113,11 @@ fn watched(body: impl FnOnce() + Send + 'static, start: impl FnOnce(Box<dyn FnOn
     }));
     match receive.recv_timeout(PATIENCE) {
         Ok(Ok(())) => {}
-        Ok(Err(payload)) => resume_unwind(payload),
+        Ok(Err(payload)) => {
+            // Said again on the test's own thread: libtest keeps what workers say for the test that started them.
+            eprintln!("{}", message(&*payload));
+            resume_unwind(payload)
+        }
         Err(_) => panic!("the test hangs"),
     }
 }

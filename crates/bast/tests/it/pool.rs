@@ -9,7 +9,7 @@ use std::time::Duration;
 use bast::process::{ChildStdout, Command, Stdio};
 use bast::sync::{Pool, PoolError};
 
-use crate::harness::{needs_kernel, until};
+use crate::harness::{needs_kernel, rounds, until};
 
 /// Makes numbered members and counts what becomes of them.
 #[derive(Default)]
@@ -188,7 +188,7 @@ fn who_has_left_is_not_counted() {
     // that waiter, the waiter has left, and there is room for another one.
     let (_, pool) = counted(1);
     let pool = Arc::new(pool.max_waiters(1));
-    for _ in 0..2000 {
+    for _ in 0..rounds(2000) {
         let member = pool.get().unwrap();
         let waiter = bast::spawn({
             let pool = pool.clone();
