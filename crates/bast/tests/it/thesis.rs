@@ -57,16 +57,17 @@ fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> (SocketAddr, Joi
     (addr, server)
 }
 
-/// Reads up to an empty line, and says what was asked for; `None` at the end of the connection.
+/// Reads up to an empty line, behind which nothing comes before the answer, and says what was asked for; `None` at the
+/// end of the connection.
 fn request(stream: &mut TcpStream) -> Option<String> {
-    let mut head = Vec::new();
+    let (mut head, mut part) = (Vec::new(), [0; 512]);
     while !head.ends_with(b"\r\n\r\n") {
-        let mut one = [0];
-        if stream.read(&mut one).unwrap() == 0 {
+        let n = stream.read(&mut part).unwrap();
+        if n == 0 {
             assert!(head.is_empty(), "half a request");
             return None;
         }
-        head.push(one[0]);
+        head.extend_from_slice(&part[..n]);
     }
     let head = String::from_utf8(head).unwrap();
     Some(head.split(' ').nth(1).unwrap().to_owned())
@@ -75,17 +76,23 @@ fn request(stream: &mut TcpStream) -> Option<String> {
 /// Asks for `what`: the body of the answer.
 fn ask(stream: &mut TcpStream, what: &str) -> Vec<u8> {
     stream.write_all(format!("GET {what} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut one = [0];
-        stream.read_exact(&mut one).unwrap();
-        head.push(one[0]);
-    }
+    let (mut head, mut part) = (Vec::new(), [0; 512]);
+    let end = loop {
+        if let Some(at) = head.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at + 4;
+        }
+        let n = stream.read(&mut part).unwrap();
+        assert!(n > 0, "half an answer");
+        head.extend_from_slice(&part[..n]);
+    };
+    let mut body = head.split_off(end);
     let head = String::from_utf8(head).unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     let (_, length) = head.trim_end().rsplit_once(' ').unwrap();
-    let mut body = vec![0; length.parse().unwrap()];
-    stream.read_exact(&mut body).unwrap();
+    let (begun, length) = (body.len(), length.parse().unwrap());
+    assert!(begun <= length, "nobody has asked for more");
+    body.resize(length, 0);
+    stream.read_exact(&mut body[begun..]).unwrap();
     body
 }
 
