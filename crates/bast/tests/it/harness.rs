@@ -35,6 +35,10 @@ pub(crate) fn duplicate(socket: &impl std::os::windows::io::AsSocket) -> bast_io
 /// Nothing here takes a tenth of this, not even where threads stop for a second at a time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
+/// What a socket says whose timeout is over: std leaves that to the system, and bast says the same.
+pub(crate) const OVERDUE: io::ErrorKind =
+    if cfg!(windows) { io::ErrorKind::TimedOut } else { io::ErrorKind::WouldBlock };
+
 /// Waits, in a fiber or on a thread, until something holds that must come to hold.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE / 3;

@@ -3,14 +3,19 @@
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
+#[cfg(unix)]
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bast::net::{TcpListener, TcpStream, UdpSocket, serve_per_worker};
+#[cfg(unix)]
+use bast::net::UdpSocket;
+use bast::net::{TcpListener, TcpStream, serve_per_worker};
 
+#[cfg(unix)]
+use crate::harness::needs_kernel;
 use crate::harness::on_bast::run;
-use crate::harness::{needs_kernel, simulated, until};
+use crate::harness::{simulated, until};
 
 /// Where the caller runs.
 fn worker() -> String {
@@ -59,6 +64,7 @@ fn all_are_served_and_each_where_it_was_accepted() {
 }
 
 /// Binds as soon as the address is free: a child that another test is just starting has our sockets for a moment.
+#[cfg(unix)]
 fn bound<T>(mut bind: impl FnMut() -> std::io::Result<T>) -> T {
     let mut bound = None;
     until("the address is free", || {
