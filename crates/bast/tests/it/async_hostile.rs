@@ -225,7 +225,7 @@ impl<T: Send + 'static> Wake for Bomb<T> {
 #[test]
 fn a_waker_may_drop_what_has_completed_with_it() {
     run(|| {
-        for round in 0..50 {
+        for round in 0..rounds(50) {
             let streams: Vec<_> = (0..4).map(|_| pair()).collect();
             let (mut clients, mut bombs) = (Vec::new(), Vec::new());
             let mut servers: Vec<_> = Vec::new();

@@ -15,7 +15,7 @@ use bast::net::{TcpListener, TcpStream, serve_per_worker};
 #[cfg(unix)]
 use crate::harness::needs_kernel;
 use crate::harness::on_bast::run;
-use crate::harness::{simulated, until};
+use crate::harness::{rounds, simulated, until};
 
 /// Where the caller runs.
 fn worker() -> String {
@@ -48,7 +48,8 @@ fn all_are_served_and_each_where_it_was_accepted() {
                         stream.write_all(worker().as_bytes()).unwrap();
                     })
                 });
-                let clients: Vec<_> = (0..200).map(|_| bast::spawn(move || ask(addr))).collect();
+                let ask = move || ask(addr);
+                let clients: Vec<_> = (0..rounds(200)).map(|_| bast::spawn(ask)).collect();
                 let said: HashSet<_> =
                     clients.into_iter().map(|client| client.join().unwrap().unwrap()).collect();
                 // Eight listeners and 200 addresses: one without any would be a wonder.
@@ -57,7 +58,7 @@ fn all_are_served_and_each_where_it_was_accepted() {
                 server.cancel();
                 assert!(server.join().unwrap_err().is::<bast::Cancelled>());
                 // A child that another test is just starting has our sockets for a moment.
-                until("closed", || ask(addr).unwrap_err().kind() == ErrorKind::ConnectionRefused);
+                until("closed", || ask().unwrap_err().kind() == ErrorKind::ConnectionRefused);
             });
         }
     }
