@@ -29,6 +29,9 @@ impl Outcome {
     /// The operation would have to wait, and is not allowed to.
     pub const WOULD_BLOCK: Outcome = Outcome(-c::EAGAIN);
 
+    /// What a socket says whose own timeout (`SO_RCVTIMEO`) is over: `EAGAIN`, on Windows `WSAETIMEDOUT`.
+    pub const OVERDUE: Outcome = Outcome(-sys::OVERDUE);
+
     /// The error `errno` (positive).
     pub const fn from_errno(errno: i32) -> Outcome {
         Outcome(-errno)

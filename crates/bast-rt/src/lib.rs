@@ -7,6 +7,7 @@
 //! `fiber` (the record), `worker` (the loop), `idle` (sleeping and waking), `suspend` (what a fiber can
 //! wait for). The contracts cited as "rt 1" and so on are in ARCHITECTURE.md.
 
+mod aside;
 #[allow(unsafe_code)]
 mod block_on;
 #[allow(unsafe_code)]
@@ -75,6 +76,7 @@ mod wheel;
 #[allow(unsafe_code)]
 mod worker;
 
+pub use aside::aside;
 pub use bast_coro::StackError;
 pub use bast_io::DriverKind;
 pub use block_on::block_on;

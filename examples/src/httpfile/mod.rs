@@ -99,7 +99,7 @@ pub fn serve(connection: &Connection, site: &Site) -> io::Result<()> {
             Ok(0) => return Ok(()),
             Ok(n) => end += n,
             Err(fault) if fault.kind() == io::ErrorKind::Interrupted => {}
-            Err(fault) if fault.kind() == io::ErrorKind::WouldBlock && in_head => {
+            Err(fault) if is_overdue(&fault) && in_head => {
                 let text = "The request took too long.\n";
                 // No lingering: who dribbles would be listened to for longer.
                 return Answer::new(site, stream).plain("408 Request Timeout", "", text);
@@ -107,6 +107,11 @@ pub fn serve(connection: &Connection, site: &Site) -> io::Result<()> {
             Err(fault) => return Err(fault),
         }
     }
+}
+
+/// Whether the stream's own timeout is over. (Systems call it by different names.)
+fn is_overdue(fault: &io::Error) -> bool {
+    matches!(fault.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// Answers the request at the beginning of `input`; `None` if it is not complete.

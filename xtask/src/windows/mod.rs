@@ -13,7 +13,7 @@ use crate::suites::{CRATES, Options, Report, build};
 pub(crate) const TARGET: &str = "x86_64-pc-windows-gnu";
 
 /// What has been brought to Windows so far.
-pub(crate) const PACKAGES: &[&str] = &["bast-coro", "bast-io", "bast-rt", "bast-sync"];
+pub(crate) const PACKAGES: &[&str] = &["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast"];
 
 /// Rounds of bast-io's randomised tests, a fifth of what they do on Linux: each of them asks Wine's server many times.
 /// `BAST_ROUNDS` says otherwise.

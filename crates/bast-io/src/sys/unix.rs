@@ -35,6 +35,9 @@ pub(crate) const LINGER_MOST: u64 = i32::MAX as u64;
 /// An `accept` that has failed so fails again at once.
 pub(crate) const SHORTAGES: &[i32] = &[c::EMFILE, c::ENFILE, c::ENOBUFS, c::ENOMEM];
 
+/// What a socket says whose timeout is over.
+pub(crate) const OVERDUE: i32 = c::EAGAIN;
+
 /// What an `accept` says of the connection that it would have taken, not of the listener: the next is another.
 pub(crate) const OF_ONE_CONNECTION: &[i32] = &[
     c::ECONNABORTED,

@@ -9,6 +9,12 @@
 //!
 //! **No event is heard twice**: a listener hears of what comes after it was put on the list, under the same lock that
 //! the handler holds while it walks the list.
+//!
+//! **The first listener is for good**, as on Unix: Ctrl-C and Ctrl-Break then no longer end the process, whether anybody
+//! listens at the moment or not. Or one that comes between two listeners would.
+//!
+//! **The other events end the process** as soon as the handler returns, whatever it says. So with a listener it does not
+//! return: Windows waits for some seconds, in which the program can end by itself.
 
 use std::io;
 use std::sync::{Mutex, Once, PoisonError};
@@ -38,23 +44,44 @@ struct Listener {
     writer: Handle,
 }
 
-static LISTENERS: Mutex<Vec<Listener>> = Mutex::new(Vec::new());
+#[derive(Debug)]
+struct Listeners {
+    now: Vec<Listener>,
+    /// The events that have had a listener.
+    taken: Vec<i32>,
+}
 
-fn listeners() -> std::sync::MutexGuard<'static, Vec<Listener>> {
+static LISTENERS: Mutex<Listeners> = Mutex::new(Listeners { now: Vec::new(), taken: Vec::new() });
+
+fn listeners() -> std::sync::MutexGuard<'static, Listeners> {
     LISTENERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells every listener; whether there was one. Without one the next handler has its turn, at last Windows' own,
-/// which ends the process.
+/// Called by Windows, on a thread that it makes for that. If this says no the next handler has its turn, at last
+/// Windows' own, which ends the process.
 unsafe extern "system" fn on_event(event: u32) -> i32 {
+    let heard = tell(event as i32);
+    match event {
+        CTRL_C_EVENT | CTRL_BREAK_EVENT => listeners().taken.contains(&(event as i32)).into(),
+        _ => {
+            while heard {
+                std::thread::park();
+            }
+            0
+        }
+    }
+}
+
+/// Tells every listener; whether there was one.
+fn tell(event: i32) -> bool {
     let one = 1u64;
-    let mut heard = 0;
-    for listener in listeners().iter().filter(|listener| listener.signum == event as i32) {
+    let mut heard = false;
+    for listener in listeners().now.iter().filter(|listener| listener.signum == event) {
         let (handle, buf) = (listener.writer.as_ref(), (&raw const one).cast());
         let op = Op::Write { handle, buf, len: 8, offset: None };
         // SAFETY: eight bytes of a local; the write is over, or given up, when the call returns.
         let _: Outcome = unsafe { sys::call(&op, Mode::NoWait) };
-        heard = 1;
+        heard = true;
     }
     heard
 }
@@ -71,7 +98,10 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Listens for `signum`. While there is a listener the event does not end the process.
+    /// Listens for `signum`. After the first listener Ctrl-C and Ctrl-Break no longer end the process, for good. While
+    /// there is one, the other events end it only when Windows' patience is over.
+    ///
+    /// A process that was started to ignore Ctrl-C (as all are that lead a process group) no longer does.
     ///
     /// # Errors
     /// `InvalidInput` if there is no such event. Else: no more handles.
@@ -86,7 +116,16 @@ impl Signal {
         });
         let (reader, writer) = pipe::pair()?;
         let id = writer.as_ref().id();
-        listeners().push(Listener { signum, writer });
+        let mut listeners = listeners();
+        listeners.now.push(Listener { signum, writer });
+        if !listeners.taken.contains(&signum) {
+            listeners.taken.push(signum);
+            if signum == SIGINT {
+                // SAFETY: no function: it is about the process's attribute to ignore Ctrl-C.
+                unsafe { SetConsoleCtrlHandler(None, 0) };
+            }
+        }
+        drop(listeners);
         Ok(Signal { signum, reader, id })
     }
 
@@ -106,9 +145,9 @@ impl Signal {
 impl Drop for Signal {
     fn drop(&mut self) {
         let mut listeners = listeners();
-        let place = listeners.iter().position(|l| l.writer.as_ref().id() == self.id);
+        let place = listeners.now.iter().position(|l| l.writer.as_ref().id() == self.id);
         // Closing its pipe waits for nobody.
-        place.map(|place| listeners.swap_remove(place));
+        place.map(|place| listeners.now.swap_remove(place));
     }
 }
 
@@ -127,13 +166,23 @@ mod tests {
             // SAFETY: eight bytes of a local.
             unsafe { sys::call(&op, Mode::NoWait) }.into_result().map(|n| (n, value))
         };
-        // SAFETY: it may be called like any function.
-        assert_eq!(unsafe { on_event(SIGHUP as u32) }, 1);
+        assert!(tell(SIGHUP));
         assert_eq!((count(&a).expect("one"), count(&b).expect("one")), ((8, 1), (8, 1)));
         assert_eq!(count(&other).expect_err("none").kind(), io::ErrorKind::WouldBlock);
         drop((a, b));
-        // SAFETY: as above.
-        assert_eq!(unsafe { on_event(SIGHUP as u32) }, 0);
+        assert!(!tell(SIGHUP));
         assert_eq!(Signal::new(77).expect_err("none").kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn the_first_listener_is_for_good() {
+        // SAFETY: it may be called like any function.
+        let is_handled = |event| unsafe { on_event(event) } == 1;
+        // Nobody else here listens for these two.
+        assert!(!is_handled(CTRL_BREAK_EVENT));
+        drop(Signal::new(SIGQUIT).expect("a listener"));
+        assert!(is_handled(CTRL_BREAK_EVENT));
+        drop(Signal::new(SIGTERM).expect("a listener"));
+        assert!(!is_handled(CTRL_SHUTDOWN_EVENT), "it ends the process in any case");
     }
 }

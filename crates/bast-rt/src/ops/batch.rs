@@ -31,11 +31,14 @@ impl Patience {
         Patience { none: flags & DONT_WAIT != 0, until }
     }
 
-    /// Waits until `handle` is ready; `EAGAIN` when the time is up.
+    /// Waits until `handle` is ready; `OVERDUE` when the time is up, `EAGAIN` if there is none.
     fn wait(&self, handle: &Handle, interest: Interest) -> io::Result<()> {
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
-        if self.none || left.is_some_and(|left| left.is_zero()) {
+        if self.none {
             return Outcome::WOULD_BLOCK.into_result().map(drop);
+        }
+        if left.is_some_and(|left| left.is_zero()) {
+            return Outcome::OVERDUE.into_result().map(drop);
         }
         match poll(handle, interest, left) {
             // The next round says so, or finds that something has come at the last moment.
@@ -48,7 +51,7 @@ impl Patience {
 /// Waits for a datagram, and takes all that are there and fit into `batch`: how many.
 ///
 /// # Errors
-/// The kernel's; `EAGAIN` when the time is up.
+/// The kernel's; `OVERDUE` when the time is up.
 pub fn recv_many(
     handle: &Handle,
     batch: &mut RecvBatch,
@@ -96,7 +99,7 @@ fn recv_each(
 /// error or the time stopped it after the first.
 ///
 /// # Errors
-/// The kernel's, of the first datagram; `EAGAIN` when the time is up and none was sent; `InvalidInput` if a
+/// The kernel's, of the first datagram; `OVERDUE` when the time is up and none was sent; `InvalidInput` if a
 /// `segment_size` is 0.
 pub fn send_many(
     handle: &Handle,

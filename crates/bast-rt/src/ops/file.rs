@@ -204,7 +204,7 @@ pub fn stat_path(path: &CStr) -> io::Result<Stat> {
 /// Moves up to `len` bytes between two handles of which one is a pipe. Zero is the end of `from`.
 ///
 /// # Errors
-/// The kernel's; `EAGAIN` when the time is up.
+/// The kernel's; `OVERDUE` when the time is up.
 pub fn splice(
     from: &Handle,
     from_offset: Option<u64>,
@@ -223,7 +223,7 @@ pub fn splice(
 /// Sends up to `len` bytes of a file, from `offset`, to a socket. Zero is the end of the file.
 ///
 /// # Errors
-/// The kernel's; `EAGAIN` when the time is up.
+/// The kernel's; `OVERDUE` when the time is up.
 pub fn sendfile(
     to: &Handle,
     file: &Handle,

@@ -1,18 +1,18 @@
-//! Messages: datagrams with an address, and bytes that descriptors travel with.
+//! Messages: bytes with an address, or with whatever else a system lets travel along.
 
 use std::io::{self, IoSlice, IoSliceMut};
-#[cfg(unix)]
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use bast_io::msg::{Message, Took};
 use bast_io::{Handle, Op, SockAddr};
-#[cfg(unix)]
-use bast_io::{opt::CLOSE_ON_EXEC, rights::Rights};
 
 use super::waiting;
 
-fn receive(
+/// `recvmsg(2)`: how many bytes, and what else there was.
+///
+/// # Errors
+/// The kernel's; [`Outcome::OVERDUE`](bast_io::Outcome::OVERDUE) when the time is up.
+pub fn recv_msg(
     handle: &Handle,
     mut msg: Message<'_>,
     flags: i32,
@@ -24,7 +24,11 @@ fn receive(
     Ok((n, msg.took()))
 }
 
-fn send(
+/// `sendmsg(2)`.
+///
+/// # Errors
+/// As [`recv_msg`].
+pub fn send_msg(
     handle: &Handle,
     msg: &Message<'_>,
     flags: i32,
@@ -38,7 +42,7 @@ fn send(
 /// `recvfrom(2)`.
 ///
 /// # Errors
-/// The kernel's; `EAGAIN` when the time is up.
+/// The kernel's; `OVERDUE` when the time is up.
 pub fn recv_from(
     handle: &Handle,
     buf: &mut [u8],
@@ -48,7 +52,7 @@ pub fn recv_from(
     let mut addr = SockAddr::zeroed();
     let mut bufs = [IoSliceMut::new(buf)];
     let msg = Message::into_bufs(&mut bufs).from(&mut addr);
-    let (n, took) = receive(handle, msg, flags, timeout)?;
+    let (n, took) = recv_msg(handle, msg, flags, timeout)?;
     addr.set_len(took.addr);
     Ok((n, addr))
 }
@@ -56,7 +60,7 @@ pub fn recv_from(
 /// `sendto(2)`.
 ///
 /// # Errors
-/// The kernel's; `EAGAIN` when the time is up.
+/// The kernel's; `OVERDUE` when the time is up.
 pub fn send_to(
     handle: &Handle,
     buf: &[u8],
@@ -64,49 +68,5 @@ pub fn send_to(
     flags: i32,
     timeout: Option<Duration>,
 ) -> io::Result<usize> {
-    send(handle, &Message::of(&[IoSlice::new(buf)]).to(addr), flags, timeout)
-}
-
-/// Sends bytes, and descriptors along with the first of them. At most
-/// [`MOST`](bast_io::rights::MOST) descriptors.
-///
-/// # Errors
-/// The kernel's; `EAGAIN` when the time is up; `InvalidInput` for too many descriptors, or descriptors
-/// without bytes.
-#[cfg(unix)]
-pub fn send_with_fds(
-    handle: &Handle,
-    buf: &[u8],
-    fds: &[BorrowedFd<'_>],
-    flags: i32,
-    timeout: Option<Duration>,
-) -> io::Result<usize> {
-    if buf.is_empty() || fds.len() > bast_io::rights::MOST {
-        let what = "descriptors travel with bytes, at least one, and at most 253 at a time";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
-    let mut rights = Rights::sending(fds);
-    send(handle, &Message::of(&[IoSlice::new(buf)]).with(&mut rights), flags, timeout)
-}
-
-/// Receives bytes, and up to `most` descriptors that come along. The flag says whether there were more,
-/// which are closed then.
-///
-/// # Errors
-/// The kernel's; `EAGAIN` when the time is up.
-#[cfg(unix)]
-pub fn recv_with_fds(
-    handle: &Handle,
-    buf: &mut [u8],
-    most: usize,
-    flags: i32,
-    timeout: Option<Duration>,
-) -> io::Result<(usize, Vec<OwnedFd>, bool)> {
-    let mut rights = Rights::receiving(most);
-    let mut bufs = [IoSliceMut::new(buf)];
-    let msg = Message::into_bufs(&mut bufs).with(&mut rights);
-    let (n, took) = receive(handle, msg, flags | CLOSE_ON_EXEC, timeout)?;
-    // SAFETY: the kernel has filled as much, just now.
-    let fds = unsafe { rights.take(took.control) };
-    Ok((n, fds, took.control_cut))
+    send_msg(handle, &Message::of(&[IoSlice::new(buf)]).to(addr), flags, timeout)
 }

@@ -8,9 +8,9 @@
 //! Each of them is a suspension point: if the fiber has been cancelled it unwinds with
 //! [`Cancelled`](crate::Cancelled), after the operation has ended.
 //!
-//! A `timeout` gives the error that the socket option `SO_RCVTIMEO` gives: `EAGAIN`
-//! ([`WouldBlock`](io::ErrorKind::WouldBlock)). [`connect`] and the polls differ, and say so. `None`
-//! waits for ever.
+//! A `timeout` gives the error that the system's socket option `SO_RCVTIMEO` gives: [`OVERDUE`](Outcome::OVERDUE). A
+//! timeout of zero does not wait, and gives `EAGAIN` ([`WouldBlock`](io::ErrorKind::WouldBlock)). [`connect`] and the
+//! polls differ, and say so. `None` waits for ever.
 //!
 //! ```text
 //!   borrow ──▶ Op (raw pointers) ──▶ perform: submit, park, complete ──▶ result ──▶ borrow ends
@@ -22,8 +22,6 @@ mod file;
 mod foreign;
 mod message;
 mod options;
-#[cfg(windows)]
-mod overlapped;
 mod socket;
 
 use std::io;
@@ -50,15 +48,11 @@ pub use file::{
     stat_cached, stat_path, write, write_vectored,
 };
 pub use foreign::{read_foreign, write_foreign};
-pub use message::{recv_from, send_to};
-#[cfg(unix)]
-pub use message::{recv_with_fds, send_with_fds};
+pub use message::{recv_from, recv_msg, send_msg, send_to};
 pub use options::{
     flag, is_unknown_option, linger, option, set_flag, set_linger, set_option, set_time,
     take_error, time,
 };
-#[cfg(windows)]
-pub use overlapped::overlapped;
 pub use socket::{
     accept, bind, connect, listen, local_addr, peer_addr, poll, poll_fd, recv, recv_vectored, send,
     send_vectored, shutdown, socket,
@@ -90,14 +84,19 @@ pub fn is_of_one_connection(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| OF_ONE_CONNECTION.contains(&errno))
 }
 
+/// Performs `op`: for what only one system has, and no function here says.
+///
+/// # Errors
+/// The operation's.
+///
 /// # Safety
 /// As [`perform`].
-unsafe fn at_once(op: Op) -> io::Result<usize> {
+pub unsafe fn at_once(op: Op) -> io::Result<usize> {
     // SAFETY: the caller's promise.
     result(unsafe { perform(op, None) })
 }
 
-/// Performs `op`; `EAGAIN` if the time was up.
+/// Performs `op`; `OVERDUE` if the time was up, `EAGAIN` if there was none to wait.
 ///
 /// # Safety
 /// As [`perform`].
@@ -118,7 +117,7 @@ unsafe fn limited(op: Op, timeout: Duration) -> io::Result<usize> {
     let outcome = unsafe { perform(op, Some(timeout)) };
     match result(outcome) {
         Err(error) if outcome == Outcome::TIMED_OUT && error.get_ref().is_none() => {
-            Outcome::WOULD_BLOCK.into_result()
+            if timeout.is_zero() { Outcome::WOULD_BLOCK } else { Outcome::OVERDUE }.into_result()
         }
         result => result,
     }

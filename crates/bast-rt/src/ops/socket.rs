@@ -77,7 +77,7 @@ pub fn peer_addr(handle: &Handle) -> io::Result<SockAddr> {
 /// Takes a connection, and says who it is from.
 ///
 /// # Errors
-/// The kernel's; `EAGAIN` when the time is up.
+/// The kernel's; `OVERDUE` when the time is up.
 pub fn accept(handle: &Handle, timeout: Option<Duration>) -> io::Result<(Handle, SockAddr)> {
     let mut addr = SockAddr::zeroed();
     let op = Op::Accept { handle: handle.as_ref(), addr: &raw mut addr };
@@ -99,7 +99,7 @@ pub fn connect(handle: &Handle, addr: &SockAddr, timeout: Option<Duration>) -> i
 /// `recv(2)`. Zero is the end of the stream (or an empty buffer).
 ///
 /// # Errors
-/// The kernel's; `EAGAIN` when the time is up.
+/// The kernel's; `OVERDUE` when the time is up.
 #[inline]
 pub fn recv(
     handle: &Handle,
@@ -115,7 +115,7 @@ pub fn recv(
 /// `send(2)`. Never raises SIGPIPE. May send less than all.
 ///
 /// # Errors
-/// The kernel's; `EAGAIN` when the time is up.
+/// The kernel's; `OVERDUE` when the time is up.
 #[inline]
 pub fn send(
     handle: &Handle,

@@ -83,8 +83,8 @@ sockets!(UnixStream);
 /// ```
 ///
 /// # Errors
-/// The kernel's; `WouldBlock` if the socket has taken nothing for as long as its write timeout. If something
-/// was sent before, the error is a [`PartlySent`], of the same [`kind`](io::Error::kind).
+/// The kernel's; `WouldBlock` (Windows: `TimedOut`) if the socket has taken nothing for as long as its write timeout. If
+/// something was sent before, the error is a [`PartlySent`], of the same [`kind`](io::Error::kind).
 ///
 /// # Cancellation
 /// A suspension point. How much was sent is not known then: the connection is of no further use.

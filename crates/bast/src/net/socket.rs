@@ -77,7 +77,7 @@ impl Socket {
 
     /// How an operation is to be done: not to wait at all, or for so long.
     #[inline]
-    fn limits(&self, timeout: &Timeout) -> (i32, Option<Duration>) {
+    pub(crate) fn limits(&self, timeout: &Timeout) -> (i32, Option<Duration>) {
         if self.nonblocking.load(Relaxed) { (ops::DONT_WAIT, None) } else { (0, timeout.get()) }
     }
 
@@ -133,26 +133,6 @@ impl Socket {
     pub(crate) fn send_many(&self, transmits: &[Transmit<'_>]) -> io::Result<usize> {
         let (flags, timeout) = self.limits(&self.write);
         ops::send_many(&self.handle, transmits, flags, timeout)
-    }
-
-    #[cfg(unix)]
-    pub(crate) fn recv_with_fds(
-        &self,
-        buf: &mut [u8],
-        most: usize,
-    ) -> io::Result<(usize, Vec<std::os::fd::OwnedFd>, bool)> {
-        let (flags, timeout) = self.limits(&self.read);
-        ops::recv_with_fds(&self.handle, buf, most, flags, timeout)
-    }
-
-    #[cfg(unix)]
-    pub(crate) fn send_with_fds(
-        &self,
-        buf: &[u8],
-        fds: &[std::os::fd::BorrowedFd<'_>],
-    ) -> io::Result<usize> {
-        let (flags, timeout) = self.limits(&self.write);
-        ops::send_with_fds(&self.handle, buf, fds, flags, timeout)
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
@@ -211,7 +191,7 @@ macro_rules! settings {
             }
 
             #[doc = concat!("Same as [`", $std, "::set_read_timeout`].")]
-            /// What waits longer to receive fails with `WouldBlock`.
+            /// What waits longer to receive fails with `WouldBlock`, on Windows with `TimedOut`.
             ///
             /// # Differences from std
             /// Kept in bast, to the nanosecond; the kernel's `SO_RCVTIMEO` is not used. A call that is
@@ -227,7 +207,7 @@ macro_rules! settings {
             }
 
             #[doc = concat!("Same as [`", $std, "::set_write_timeout`].")]
-            /// What waits longer to send fails with `WouldBlock`.
+            /// What waits longer to send fails with `WouldBlock`, on Windows with `TimedOut`.
             ///
             /// # Differences from std
             #[doc = concat!("As [`set_read_timeout`](", stringify!($name), "::set_read_timeout).")]

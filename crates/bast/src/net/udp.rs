@@ -114,7 +114,7 @@ impl UdpSocket {
     /// Same as [`std::net::UdpSocket::recv_from`].
     ///
     /// # Errors
-    /// The kernel's; `WouldBlock` when the time is up.
+    /// The kernel's; `WouldBlock` (Windows: `TimedOut`) when the time is up.
     ///
     /// # Cancellation
     /// A suspension point.
@@ -154,7 +154,7 @@ impl UdpSocket {
     /// Same as [`std::net::UdpSocket::recv`].
     ///
     /// # Errors
-    /// The kernel's; `WouldBlock` when the time is up.
+    /// The kernel's; `WouldBlock` (Windows: `TimedOut`) when the time is up.
     ///
     /// # Cancellation
     /// A suspension point.
@@ -206,7 +206,7 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// The kernel's; `WouldBlock` when the time is up.
+    /// The kernel's; `WouldBlock` (Windows: `TimedOut`) when the time is up.
     ///
     /// # Cancellation
     /// A suspension point. No datagram is lost by it.
@@ -223,7 +223,7 @@ impl UdpSocket {
     /// (`UDP_SEGMENT`), which takes far less time; where it cannot, the same datagrams are sent one by one.
     ///
     /// # Errors
-    /// The kernel's, of the first datagram; `WouldBlock` when the time is up and none was sent; `InvalidInput` if a
+    /// The kernel's, of the first datagram; `WouldBlock` (Windows: `TimedOut`) when the time is up and none was sent; `InvalidInput` if a
     /// `segment_size` is 0.
     ///
     /// # Cancellation

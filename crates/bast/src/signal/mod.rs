@@ -1,4 +1,4 @@
-//! Waiting for Ctrl-C; other signals are in module `unix`.
+//! Waiting for Ctrl-C; other signals are in module `unix`, what else Windows tells programs in module `windows`.
 //!
 //! As long as nobody listens, Ctrl-C ends the process, as it does without bast. From the first listener
 //! on it no longer does, even when the last listener is gone.
@@ -14,8 +14,11 @@
 //! # Ok(()) }
 //! ```
 
+mod signals;
 #[cfg(unix)]
 pub mod unix;
+#[cfg(windows)]
+pub mod windows;
 
 use std::io;
 

@@ -16,7 +16,8 @@
 use std::io;
 
 use bast_io::signal;
-use bast_rt::ops;
+
+pub use super::signals::Signals;
 
 /// Which signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,53 +83,4 @@ impl From<SignalKind> for i32 {
 /// descriptors, or 256 listeners exist already.
 pub fn signal(kind: SignalKind) -> io::Result<Signals> {
     Ok(Signals { signal: signal::Signal::new(kind.0)? })
-}
-
-/// A listener. There can be many for one signal, in fibers and threads of all runtimes, and each hears of it.
-///
-/// Every signal that is delivered to the process after [`signal()`] has returned is told once to each listener, however
-/// late that looks. But the kernel itself delivers a signal once that is sent several times before it gets to
-/// deliver it: what is promised is that after the last one is sent at least one more is told. When several fibers wait
-/// for one listener, each signal ends one wait.
-#[derive(Debug)]
-pub struct Signals {
-    signal: signal::Signal,
-}
-
-impl Signals {
-    /// Waits for the next signal, or returns at once if there has been one.
-    ///
-    /// # Errors
-    /// `EBADF` in a fiber on the simulator, which knows no signals. Else only if the system has no memory.
-    ///
-    /// # Cancellation
-    /// A suspension point. No signal is lost by it.
-    pub fn recv(&self) -> io::Result<()> {
-        let mut count = [0; size_of::<u64>()];
-        ops::read(self.signal.handle(), &mut count, None)?;
-        let others = u64::from_ne_bytes(count) - 1;
-        if others > 0 {
-            // Whoever else waits has not heard of them. Masked, so that they cannot get lost here.
-            bast_rt::mask(|| ops::write(self.signal.handle(), &others.to_ne_bytes(), None))?;
-        }
-        Ok(())
-    }
-}
-
-/// The signals, without end; it ends at an error.
-impl Iterator for &Signals {
-    type Item = ();
-
-    fn next(&mut self) -> Option<()> {
-        self.recv().ok()
-    }
-}
-
-/// As of a reference.
-impl Iterator for Signals {
-    type Item = ();
-
-    fn next(&mut self) -> Option<()> {
-        self.recv().ok()
-    }
 }

@@ -8,7 +8,7 @@ use std::os::{fd::AsFd, unix::fs::PermissionsExt};
 use std::time::Duration;
 
 use crate::fs::Temp;
-use crate::harness::{needs_kernel, std_differs_on_windows, twins};
+use crate::harness::{OVERDUE, needs_kernel, twins};
 
 /// More than any buffer or pipe on the way, of an odd length, with no period that would hide a swap.
 fn bytes(length: usize) -> Vec<u8> {
@@ -231,7 +231,6 @@ twins! {
     }
 
     fn timeouts_and_modes() {
-        std_differs_on_windows!("a timeout is TimedOut");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let tcp = || (TcpStream::connect(addr).unwrap(), listener.accept().unwrap().0);
@@ -255,7 +254,7 @@ twins! {
         });
         // It is given up when nothing comes for a while, as when the feeder is held up.
         while !reader.is_finished() {
-            assert_eq!(io::copy(&mut from, &mut to).unwrap_err().kind(), ErrorKind::WouldBlock);
+            assert_eq!(io::copy(&mut from, &mut to).unwrap_err().kind(), OVERDUE);
         }
         // What was read before has been written.
         let (_end, back) = reader.join().unwrap().unwrap();
@@ -265,7 +264,7 @@ twins! {
         from.set_read_timeout(None).unwrap();
         to.set_write_timeout(Some(Duration::from_millis(30))).unwrap();
         let feeder = spawn(move || while feed.write(&[7; 65_536]).is_ok() {});
-        assert_eq!(io::copy(&mut from, &mut to).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(io::copy(&mut from, &mut to).unwrap_err().kind(), OVERDUE);
         drop(from);
         feeder.join().unwrap();
     }

@@ -175,7 +175,6 @@ twins! {
         assert_eq!(text, "abcdef");
     }
 
-    #[cfg_attr(windows, ignore = "Wine: UnlockFile fails with ERROR_LOCK_VIOLATION, std's too")]
     fn locks() {
         needs_kernel!();
         let dir = Temp::new();
@@ -191,14 +190,29 @@ twins! {
         });
         sleep(Duration::from_millis(20));
         assert!(!waiter.is_finished());
-        first.unlock().unwrap();
+        drop(first);
         let second = waiter.join().unwrap();
-        first.try_lock_shared().unwrap();
-        assert!(matches!(first.try_lock(), Err(fs::TryLockError::WouldBlock)));
-        drop(second);
-        // (On Windows it would wait for itself.)
-        #[cfg(unix)]
-        first.lock().unwrap();
+        let third = open();
+        third.try_lock_shared().unwrap();
+        assert!(matches!(open().try_lock(), Err(fs::TryLockError::WouldBlock)));
+        drop((second, third));
+        open().lock().unwrap();
+    }
+
+    #[cfg_attr(windows, ignore = "Wine: UnlockFile of what is not locked says ERROR_LOCK_VIOLATION, which std's `unlock` does not expect")]
+    fn unlocking() {
+        needs_kernel!();
+        let dir = Temp::new();
+        let path = dir.join("f");
+        let open = || fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
+        let (first, second) = (open(), open());
+        for _ in 0..2 {
+            first.lock().unwrap();
+            assert!(matches!(second.try_lock_shared(), Err(fs::TryLockError::WouldBlock)));
+            first.unlock().unwrap();
+            second.try_lock_shared().unwrap();
+            second.unlock().unwrap();
+        }
     }
 
     fn directories() {

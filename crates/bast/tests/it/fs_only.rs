@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use crate::fs::Temp;
-use crate::harness::{needs_kernel, simulated};
+use crate::harness::{needs_kernel, rounds, simulated};
 
 #[test]
 fn an_atomic_write_replaces_or_leaves() {
@@ -91,7 +91,7 @@ fn an_atomic_write_that_is_cancelled_has_changed_nothing() {
     let mut there = "at first".to_owned();
     std::fs::write(&path, &there).unwrap();
     let (mut cancelled, mut written) = (0, 0);
-    for round in 0..300 {
+    for round in 0..u64::from(rounds(300)) {
         let new = format!("of round {round}");
         let writer = bast::spawn({
             let (path, new) = (path.clone(), new.clone());

@@ -13,7 +13,7 @@ use bast::future::Wait;
 use bast::{Cancelled, block_on};
 
 use crate::harness::on_bast::run;
-use crate::harness::on_std;
+use crate::harness::{on_std, rounds};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -81,7 +81,7 @@ fn what_is_ready_is_given_at_once() {
 #[test]
 fn a_waker_may_be_called_before_during_and_after_the_park() {
     let body = || {
-        for round in 0..200 {
+        for round in 0..rounds(200) {
             let event = Event::new();
             let other = Arc::clone(&event);
             let thread = std::thread::spawn(move || {

@@ -35,6 +35,10 @@ pub(crate) fn duplicate(socket: &impl std::os::windows::io::AsSocket) -> bast_io
 /// Nothing here takes a tenth of this, not even where threads stop for a second at a time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
+/// What a socket says whose timeout is over: std leaves that to the system, and bast says the same.
+pub(crate) const OVERDUE: io::ErrorKind =
+    if cfg!(windows) { io::ErrorKind::TimedOut } else { io::ErrorKind::WouldBlock };
+
 /// Waits, in a fiber or on a thread, until something holds that must come to hold.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE / 3;
@@ -58,6 +62,12 @@ pub(crate) fn error_of<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Err
 /// Whether bast runs on the simulator.
 pub(crate) fn simulated() -> bool {
     std::env::var("BAST_DRIVER").is_ok_and(|driver| driver == "sim")
+}
+
+/// How often a test of what is rare tries: a fifth under Wine, which asks its one server at every call on a socket, and at
+/// most each millisecond wakes who sleeps.
+pub(crate) const fn rounds(normal: u32) -> u32 {
+    if cfg!(windows) { normal / 5 } else { normal }
 }
 
 /// Says that this test cannot run on the simulator, which knows the network and files of its own only.
@@ -107,7 +117,11 @@ fn watched(body: impl FnOnce() + Send + 'static, start: impl FnOnce(Box<dyn FnOn
     }));
     match receive.recv_timeout(PATIENCE) {
         Ok(Ok(())) => {}
-        Ok(Err(payload)) => resume_unwind(payload),
+        Ok(Err(payload)) => {
+            // Said again on the test's own thread: libtest keeps what workers say for the test that started them.
+            eprintln!("{}", message(&*payload));
+            resume_unwind(payload)
+        }
         Err(_) => panic!("the test hangs"),
     }
 }

@@ -70,7 +70,12 @@ mod unix_rights;
 #[allow(unsafe_code)]
 mod windows_children;
 #[cfg(windows)]
+mod windows_commands;
+#[cfg(windows)]
 mod windows_os;
 #[cfg(windows)]
 #[allow(unsafe_code)]
 mod windows_overlapped;
+#[cfg(windows)]
+#[allow(unsafe_code)]
+mod windows_signals;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bast::Runtime;
 use bast::net::{TcpListener, TcpStream};
 
-use crate::harness::needs_kernel;
 use crate::harness::on_bast::run;
+use crate::harness::{OVERDUE, needs_kernel};
 
 #[test]
 fn plain_threads_block() {
@@ -23,7 +23,7 @@ fn plain_threads_block() {
     let mut client = TcpStream::connect_timeout(&addr, Duration::from_secs(20)).unwrap();
     client.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let start = Instant::now();
-    assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(client.read(&mut [0]).unwrap_err().kind(), OVERDUE);
     assert!(start.elapsed() >= Duration::from_millis(50));
     client.set_read_timeout(None).unwrap();
     client.write_all(b"quiet").unwrap();
@@ -133,13 +133,13 @@ fn a_timeout_is_measured_from_its_own_call() {
             match client.read(&mut [0]) {
                 Ok(n) => got += n,
                 Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    assert_eq!(error.kind(), OVERDUE);
                     assert!(start.elapsed() >= limit, "{:?}", start.elapsed());
                 }
             }
         }
         let server = writer.join().unwrap();
-        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), OVERDUE);
         drop(server);
         assert_eq!(client.read(&mut [0]).unwrap(), 0);
     });

@@ -3,14 +3,19 @@
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
+#[cfg(unix)]
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bast::net::{TcpListener, TcpStream, UdpSocket, serve_per_worker};
+#[cfg(unix)]
+use bast::net::UdpSocket;
+use bast::net::{TcpListener, TcpStream, serve_per_worker};
 
+#[cfg(unix)]
+use crate::harness::needs_kernel;
 use crate::harness::on_bast::run;
-use crate::harness::{needs_kernel, simulated, until};
+use crate::harness::{rounds, simulated, until};
 
 /// Where the caller runs.
 fn worker() -> String {
@@ -43,7 +48,8 @@ fn all_are_served_and_each_where_it_was_accepted() {
                         stream.write_all(worker().as_bytes()).unwrap();
                     })
                 });
-                let clients: Vec<_> = (0..200).map(|_| bast::spawn(move || ask(addr))).collect();
+                let ask = move || ask(addr);
+                let clients: Vec<_> = (0..rounds(200)).map(|_| bast::spawn(ask)).collect();
                 let said: HashSet<_> =
                     clients.into_iter().map(|client| client.join().unwrap().unwrap()).collect();
                 // Eight listeners and 200 addresses: one without any would be a wonder.
@@ -52,13 +58,14 @@ fn all_are_served_and_each_where_it_was_accepted() {
                 server.cancel();
                 assert!(server.join().unwrap_err().is::<bast::Cancelled>());
                 // A child that another test is just starting has our sockets for a moment.
-                until("closed", || ask(addr).unwrap_err().kind() == ErrorKind::ConnectionRefused);
+                until("closed", || ask().unwrap_err().kind() == ErrorKind::ConnectionRefused);
             });
         }
     }
 }
 
 /// Binds as soon as the address is free: a child that another test is just starting has our sockets for a moment.
+#[cfg(unix)]
 fn bound<T>(mut bind: impl FnMut() -> std::io::Result<T>) -> T {
     let mut bound = None;
     until("the address is free", || {

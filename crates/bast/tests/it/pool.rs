@@ -9,7 +9,7 @@ use std::time::Duration;
 use bast::process::{ChildStdout, Command, Stdio};
 use bast::sync::{Pool, PoolError};
 
-use crate::harness::{needs_kernel, until};
+use crate::harness::{needs_kernel, rounds, until};
 
 /// Makes numbered members and counts what becomes of them.
 #[derive(Default)]
@@ -188,7 +188,7 @@ fn who_has_left_is_not_counted() {
     // that waiter, the waiter has left, and there is room for another one.
     let (_, pool) = counted(1);
     let pool = Arc::new(pool.max_waiters(1));
-    for _ in 0..2000 {
+    for _ in 0..rounds(2000) {
         let member = pool.get().unwrap();
         let waiter = bast::spawn({
             let pool = pool.clone();
@@ -205,6 +205,10 @@ fn who_has_left_is_not_counted() {
     }
 }
 
+/// Tells this test binary, when it is run again for the test below, that it is the daemon.
+const DAEMON: &str = "BAST_TEST_POOL_DAEMON";
+const READY: &str = "ready\n";
+
 /// A child that answers each line with itself.
 struct Echo {
     child: bast::process::Child,
@@ -213,15 +217,22 @@ struct Echo {
 
 impl Echo {
     fn start() -> io::Result<Echo> {
-        let mut command = Command::new("cat");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--exact", "pool::daemons_that_die_are_replaced", "--nocapture"]);
+        command.env(DAEMON, "1").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
         let answers = BufReader::new(child.stdout.take().expect("a pipe"));
-        Ok(Echo { child, answers })
+        let mut echo = Echo { child, answers };
+        while echo.answer()? != READY {}
+        Ok(echo)
     }
 
     fn ask(&mut self, question: &str) -> io::Result<String> {
         writeln!(self.child.stdin.as_mut().expect("a pipe"), "{question}")?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> io::Result<String> {
         let mut answer = String::new();
         match self.answers.read_line(&mut answer)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -231,9 +242,13 @@ impl Echo {
 }
 
 #[test]
-#[cfg_attr(windows, ignore = "no `cat`: windows_children::a_conversation speaks with a child")]
 fn daemons_that_die_are_replaced() {
     needs_kernel!();
+    if std::env::var_os(DAEMON).is_some() {
+        print!("\n{READY}");
+        io::copy(&mut io::stdin(), &mut io::stdout()).unwrap();
+        std::process::exit(0);
+    }
     let made = Arc::new(AtomicUsize::new(0));
     let count = made.clone();
     let pool = Pool::new(4, move || {

@@ -1,7 +1,7 @@
 //! The programs of the thesis about an I/O manager for Windows (its two servers, and what its test programs are
 //! about), on every OS and driver.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use bast::net::{SocketAddr, TcpListener, TcpStream};
 use bast::{Cancelled, Elapsed, JoinHandle};
 
 use crate::harness::on_bast::run;
-use crate::harness::simulated;
+use crate::harness::{OVERDUE, simulated};
 
 /// `ab -c`.
 const CONNECTIONS: usize = 100;
@@ -57,16 +57,17 @@ fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> (SocketAddr, Joi
     (addr, server)
 }
 
-/// Reads up to an empty line, and says what was asked for; `None` at the end of the connection.
+/// Reads up to an empty line, behind which nothing comes before the answer, and says what was asked for; `None` at the
+/// end of the connection.
 fn request(stream: &mut TcpStream) -> Option<String> {
-    let mut head = Vec::new();
+    let (mut head, mut part) = (Vec::new(), [0; 512]);
     while !head.ends_with(b"\r\n\r\n") {
-        let mut one = [0];
-        if stream.read(&mut one).unwrap() == 0 {
+        let n = stream.read(&mut part).unwrap();
+        if n == 0 {
             assert!(head.is_empty(), "half a request");
             return None;
         }
-        head.push(one[0]);
+        head.extend_from_slice(&part[..n]);
     }
     let head = String::from_utf8(head).unwrap();
     Some(head.split(' ').nth(1).unwrap().to_owned())
@@ -75,17 +76,23 @@ fn request(stream: &mut TcpStream) -> Option<String> {
 /// Asks for `what`: the body of the answer.
 fn ask(stream: &mut TcpStream, what: &str) -> Vec<u8> {
     stream.write_all(format!("GET {what} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut one = [0];
-        stream.read_exact(&mut one).unwrap();
-        head.push(one[0]);
-    }
+    let (mut head, mut part) = (Vec::new(), [0; 512]);
+    let end = loop {
+        if let Some(at) = head.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at + 4;
+        }
+        let n = stream.read(&mut part).unwrap();
+        assert!(n > 0, "half an answer");
+        head.extend_from_slice(&part[..n]);
+    };
+    let mut body = head.split_off(end);
     let head = String::from_utf8(head).unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     let (_, length) = head.trim_end().rsplit_once(' ').unwrap();
-    let mut body = vec![0; length.parse().unwrap()];
-    stream.read_exact(&mut body).unwrap();
+    let (begun, length) = (body.len(), length.parse().unwrap());
+    assert!(begun <= length, "nobody has asked for more");
+    body.resize(length, 0);
+    stream.read_exact(&mut body[begun..]).unwrap();
     body
 }
 
@@ -239,7 +246,7 @@ fn send_buffer_full_with_timeouts() {
                 Err(error) => break error,
             }
         };
-        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert_eq!(error.kind(), OVERDUE);
         assert!(0 < sent && sent < MUCH);
         // It is still full; the fiber's own time and a request end a wait as well.
         ours.set_write_timeout(None).unwrap();
@@ -256,7 +263,7 @@ fn send_buffer_full_with_timeouts() {
         // Nothing more comes, so the same holds of reading.
         let (mut ours, _theirs) = pair();
         ours.set_read_timeout(Some(ms(5))).unwrap();
-        assert_eq!(ours.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(ours.read(&mut [0; 8]).unwrap_err().kind(), OVERDUE);
     });
 }
 

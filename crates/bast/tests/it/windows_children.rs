@@ -33,6 +33,29 @@ fn role() {
                 eprintln!("{line}");
             }
         }
+        // What stands behind `--`, one in a line, without what would end it.
+        "says" => {
+            let all: Vec<_> = std::env::args_os().collect();
+            let own = all.iter().position(|arg| arg == "--").map_or(all.len(), |at| at + 1);
+            all[own..].iter().for_each(|arg| println!("arg {arg:?}"));
+            for name in ["BAST_TEST_A", "BAST_TEST_B", "BAST_TEST_C"] {
+                println!("env {name} {:?}", std::env::var_os(name));
+            }
+            println!("dir {:?}", std::env::current_dir().unwrap());
+        }
+        "exit" => std::process::exit(std::env::var("BAST_TEST_A").unwrap().parse().unwrap()),
+        // Starts one that is to outlive it.
+        "parent" => {
+            let child = bast::spawn(|| {
+                of("sleep")
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .unwrap()
+            });
+            println!("grandchild {}", child.join().unwrap().id());
+        }
         "tree" => {
             let mut child = std_of("sleep").stdout(Stdio::inherit()).spawn().unwrap();
             println!("grandchild {}", child.id());
@@ -49,12 +72,12 @@ fn std_of(role: &str) -> std::process::Command {
     command
 }
 
-fn of(role: &str) -> Command {
+pub(crate) fn of(role: &str) -> Command {
     std_of(role).into()
 }
 
 /// A child that has started one of its own, and a handle of that.
-fn tree(command: &mut Command) -> (Child, OwnedHandle) {
+pub(crate) fn tree(command: &mut Command) -> (Child, OwnedHandle) {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let says = |line: std::io::Result<String>| {
@@ -73,15 +96,15 @@ unsafe extern "system" {
     safe fn OpenProcess(access: u32, inherit: i32, id: u32) -> HandleOrNull;
 }
 
-fn open(id: u32) -> Option<OwnedHandle> {
+pub(crate) fn open(id: u32) -> Option<OwnedHandle> {
     OpenProcess(ACCESS, 0, id).try_into().ok()
 }
 
-fn end(process: &OwnedHandle) -> bool {
+pub(crate) fn end(process: &OwnedHandle) -> bool {
     bast_io::child::terminate(process.as_handle(), 1).is_ok()
 }
 
-fn has_ended(process: &OwnedHandle) -> bool {
+pub(crate) fn has_ended(process: &OwnedHandle) -> bool {
     bast_io::child::has_ended(process.as_handle())
 }
 

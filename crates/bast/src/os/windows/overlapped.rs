@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::io;
 use std::os::windows::io::{AsHandle, AsSocket};
 
-use bast_io::HandleRef;
+use bast_io::{HandleRef, Op};
 use bast_rt::ops;
 
 /// What Windows calls `OVERLAPPED`, and every binding to it lays out like this: cast the pointer.
@@ -106,14 +106,24 @@ where
     perform(HandleRef::foreign(socket.as_socket()), start)
 }
 
+/// What is given to [`run`].
+type Start<'a> = &'a mut dyn FnMut(*mut OVERLAPPED) -> i32;
+
+/// A panic cannot leave it: it may have come after the call was started, which nobody would wait for.
+unsafe extern "C" fn run(start: *mut (), overlapped: *mut c_void) -> i32 {
+    // SAFETY: `perform` below has put it there, and waits.
+    let start = unsafe { &mut *start.cast::<Start<'_>>() };
+    bast_rt::aside(|| start(overlapped.cast()))
+}
+
 fn perform<F>(handle: HandleRef, start: F) -> io::Result<usize>
 where
     F: FnOnce(*mut OVERLAPPED) -> io::Result<()>,
 {
     let (mut start, mut own) = (Some(start), None);
-    let result = ops::overlapped(handle, &mut |overlapped| {
+    let mut once = |overlapped: *mut OVERLAPPED| {
         let Some(start) = start.take() else { return ERROR_IO_PENDING };
-        match start(overlapped.cast()) {
+        match start(overlapped) {
             Ok(()) => 0,
             Err(error) => match error.raw_os_error() {
                 Some(code) if code > 0 => code,
@@ -124,7 +134,12 @@ where
                 }
             },
         }
-    });
+    };
+    let mut once: Start<'_> = &mut once;
+    let op = Op::Overlapped { handle, start: run, data: (&raw mut once).cast() };
+    // SAFETY: rt 5: `once` is there until the operation is over. Whoever gives the pointer to the kernel has promised
+    // that the call is the one it is waited for.
+    let result = unsafe { ops::at_once(op) };
     match own {
         Some(error) => Err(error),
         None => result,

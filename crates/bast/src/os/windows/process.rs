@@ -17,7 +17,8 @@ mod private {
 /// Same as [`std::os::windows::process::CommandExt`].
 pub trait CommandExt: private::Sealed {
     /// Same as [`std::os::windows::process::CommandExt::creation_flags`]. With `CREATE_NEW_PROCESS_GROUP` a child can
-    /// be asked to end: see [`Child::terminate`].
+    /// be asked to end: see [`Child::terminate`]. (Flags that are set on std's command instead are unknown here, and
+    /// lost if the child is to be [killed on drop](Command::kill_on_drop).)
     fn creation_flags(&mut self, flags: u32) -> &mut Command;
 
     /// Same as [`std::os::windows::process::CommandExt::raw_arg`].

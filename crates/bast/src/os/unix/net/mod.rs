@@ -21,6 +21,7 @@
 
 mod datagram;
 mod listener;
+mod rights;
 mod stream;
 
 use std::io;
