@@ -19,7 +19,7 @@ const LINTED: &[(&str, &[&str])] = &[
     ("x86_64-apple-darwin", ALL),
     ("x86_64-unknown-freebsd", ALL),
     (AARCH64, ALL),
-    (windows::TARGET, windows::PACKAGES),
+    (windows::TARGET, ALL),
 ];
 
 /// The crates that are bast.

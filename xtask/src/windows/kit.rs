@@ -135,6 +135,12 @@ impl Kit {
             .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", GCC)
             .env("CC_x86_64_pc_windows_gnu", GCC)
     }
+
+    /// Cargo, that builds for Windows and runs that.
+    pub(super) fn cargo_that_runs(&self) -> Cmd {
+        self.at_home(self.cargo())
+            .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", self.wine.display())
+    }
 }
 
 impl Drop for Kit {

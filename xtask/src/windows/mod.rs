@@ -54,6 +54,11 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
             }
         }
     }
+    // The face's examples: 24 s of a processor, most of it the compiler's.
+    if packages.contains(&"bast") {
+        let cargo = kit.cargo_that_runs().env("BAST_DRIVER", DRIVERS[0]);
+        cargo.args("test -q --doc -p bast --target").args(TARGET).run()?;
+    }
     report.print("Windows (Wine)", &[]);
     Ok(())
 }

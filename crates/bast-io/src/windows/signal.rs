@@ -63,12 +63,10 @@ unsafe extern "system" fn on_event(event: u32) -> i32 {
     let heard = tell(event as i32);
     match event {
         CTRL_C_EVENT | CTRL_BREAK_EVENT => listeners().taken.contains(&(event as i32)).into(),
-        _ => {
-            while heard {
-                std::thread::park();
-            }
-            0
-        }
+        _ if heard => loop {
+            std::thread::park();
+        },
+        _ => 0,
     }
 }
 

@@ -223,8 +223,8 @@ impl UdpSocket {
     /// (`UDP_SEGMENT`), which takes far less time; where it cannot, the same datagrams are sent one by one.
     ///
     /// # Errors
-    /// The kernel's, of the first datagram; `WouldBlock` (Windows: `TimedOut`) when the time is up and none was sent; `InvalidInput` if a
-    /// `segment_size` is 0.
+    /// The kernel's, of the first datagram; `WouldBlock` (Windows: `TimedOut`) when the time is up and none was sent;
+    /// `InvalidInput` if a `segment_size` is 0.
     ///
     /// # Cancellation
     /// A suspension point. How many had been sent is then not known.

@@ -140,11 +140,14 @@ impl Child {
     /// to write more than a pipe holds before it ends is killed, unless somebody reads it.
     ///
     /// ```
+    /// # #[cfg(windows)]
+    /// # fn main() {}
+    /// # #[cfg(unix)]
+    /// # fn main() -> std::io::Result<()> {
     /// use bast::process::Command;
     /// use std::os::unix::process::ExitStatusExt;
     /// use std::time::Duration;
     ///
-    /// # fn main() -> std::io::Result<()> {
     /// let mut child = Command::new("sh").args(["-c", "trap '' TERM; sleep 60 & wait"]).process_group(0).spawn()?;
     /// let status = child.terminate(Duration::from_millis(10))?;
     /// assert!(status.signal().is_some());

@@ -8,8 +8,10 @@
 //!
 //! ```
 //! # fn main() -> std::io::Result<()> {
+//! # if cfg!(unix) {
 //! let output = bast::process::Command::new("echo").arg("hello").output()?;
 //! assert_eq!(output.stdout, b"hello\n");
+//! # }
 //! # Ok(()) }
 //! ```
 //!

@@ -32,14 +32,8 @@ impl Child {
         Child::spawn(command.env(ROLE, role).stdin(stdin).stdout(stdout))
     }
 
-    /// Without any standard stream.
-    pub(crate) fn start_closed(role: &str) -> Child {
-        let mut command = Command::new("sh");
-        command.args(["-c", "exec \"$0\" <&- >&-"]).arg(std::env::current_exe().unwrap());
-        Child::spawn(command.env(ROLE, role))
-    }
-
-    fn spawn(command: &mut Command) -> Child {
+    /// As the command says, but for its stderr.
+    pub(crate) fn spawn(command: &mut Command) -> Child {
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (process.stdin.take(), process.stdout.take().map(BufReader::new));
         let process = Arc::new(Mutex::new(process));

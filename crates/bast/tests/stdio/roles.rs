@@ -9,6 +9,8 @@ use bast::io::{IsTerminal, stderr, stdin, stdout};
 use bast::process::Command;
 use bast::{Runtime, print, println, timeout};
 
+use crate::child::ROLE;
+
 pub(crate) fn play(role: &str) {
     match role {
         "lines" => fiber(lines),
@@ -42,21 +44,28 @@ pub(crate) fn play(role: &str) {
         "storm" => storm(),
         "everybody" => everybody(),
         "passes_on_crosswise" => fiber(|| {
-            let mut both = Command::new("sh");
-            both.args(["-c", "echo out; echo err >&2"]).stdout(stderr()).stderr(stdout());
+            let mut both = Command::new(std::env::current_exe().unwrap());
+            both.env(ROLE, "both").stdout(stderr()).stderr(stdout());
             assert!(both.status().unwrap().success());
         }),
+        "both" => {
+            std::println!("out");
+            std::eprintln!("err");
+        }
         "again" => fiber(again),
         "unwinds" => fiber(unwinds),
+        #[cfg(windows)]
+        role => crate::system::play(role),
+        #[cfg(unix)]
         role => panic!("no such role: {role}"),
     }
 }
 
-fn fiber(f: fn()) {
+pub(crate) fn fiber(f: fn()) {
     bast::spawn(f).join().expect("the fiber ends well");
 }
 
-fn lines() {
+pub(crate) fn lines() {
     for line in stdin().lines() {
         print!("<{}>", line.unwrap());
     }
@@ -91,7 +100,7 @@ fn conversation() {
 }
 
 /// One worker, and a fiber on it that waits for input that does not come.
-fn ticks() {
+pub(crate) fn ticks() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     runtime.run(|| {
         let _reader = bast::spawn(|| stdin().read_line(&mut String::new()));
