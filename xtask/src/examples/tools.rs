@@ -5,16 +5,15 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use super::server::Program;
-use crate::cmd::Cmd;
+use super::server::{Program, Programs};
 
 /// A file is followed while it grows and is replaced.
-pub(super) fn tail(programs: &Path, dir: &Path, driver: &str) -> Result<(), String> {
+pub(super) fn tail(programs: &Programs, dir: &Path) -> Result<(), String> {
     let at = |e: std::io::Error| format!("{}: {e}", dir.display());
     let path = dir.join("log");
     fs::write(&path, "one\ntwo\nthree\n").map_err(at)?;
-    let cmd = Cmd::new(programs.join("tail")).args("-f -n 2").arg(&path);
-    let program = Program::start(&cmd.env("BAST_DRIVER", driver))?;
+    let cmd = programs.cmd("tail").args("-f -n 2").arg(&path);
+    let program = Program::start(&cmd.env("BAST_DRIVER", programs.driver))?;
     let expect = |want: &str| match program.line()? {
         line if line == want => Ok(()),
         line => Err(format!("not {want:?} but {line:?}")),
@@ -34,13 +33,13 @@ pub(super) fn tail(programs: &Path, dir: &Path, driver: &str) -> Result<(), Stri
 }
 
 /// Commands that succeed, one that fails, and one that takes too long.
-pub(super) fn run_all(programs: &Path, dir: &Path, driver: &str) -> Result<(), String> {
+pub(super) fn run_all(programs: &Programs, dir: &Path) -> Result<(), String> {
     const COMMANDS: usize = 200;
     let path = dir.join("commands");
     let run_all = |commands: &str, flags: &str| {
         fs::write(&path, commands).map_err(|e| format!("{}: {e}", path.display()))?;
-        let cmd = Cmd::new(programs.join("run-all")).args(flags).arg("-f").arg(&path);
-        Ok::<_, String>(cmd.env("BAST_DRIVER", driver).limit(Duration::from_secs(120)))
+        let cmd = programs.cmd("run-all").args(flags).arg("-f").arg(&path);
+        Ok::<_, String>(cmd.env("BAST_DRIVER", programs.driver).limit(Duration::from_secs(120)))
     };
     let commands: String =
         (0..COMMANDS).map(|n| format!("sh -c 'echo a{n}; echo b{n}'\n")).collect();
