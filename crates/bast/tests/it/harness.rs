@@ -16,6 +16,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use bast::net::{TcpListener, TcpStream};
+
 /// A pipe that is neither std's nor bast's.
 #[cfg(unix)]
 pub(crate) use std::os::fd::OwnedFd as OwnedPipe;
@@ -34,6 +36,20 @@ pub(crate) fn duplicate(socket: &impl std::os::windows::io::AsSocket) -> bast_io
 
 /// Nothing here takes a tenth of this, not even where threads stop for a second at a time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Two ends of a connection of bast's.
+pub(crate) fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let client = bast::spawn(move || TcpStream::connect(addr).unwrap());
+    let (server, _) = listener.accept().unwrap();
+    (client.join().unwrap(), server)
+}
+
+/// Milliseconds.
+pub(crate) fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
 
 /// Waits, in a fiber or on a thread, until something holds that must come to hold.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
