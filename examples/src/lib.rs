@@ -21,6 +21,9 @@ pub mod http;
 pub mod httpfile;
 pub mod https;
 pub mod options;
+#[allow(unsafe_code)]
+#[cfg_attr(unix, path = "os/unix.rs")]
+#[cfg_attr(windows, path = "os/windows.rs")]
 pub mod os;
 pub mod proxy;
 pub mod run_all;

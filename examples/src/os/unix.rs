@@ -1,4 +1,4 @@
-//! Unix: limits, what only TCP knows, signals.
+//! What the programs need of Unix beyond bast and std. `windows.rs` has the same functions.
 
 use std::io;
 use std::mem::MaybeUninit;

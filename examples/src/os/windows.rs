@@ -1,4 +1,4 @@
-//! Windows: what corresponds to that.
+//! What the programs need of Windows beyond bast and std. `unix.rs` has the same functions.
 
 use std::io;
 use std::mem::MaybeUninit;
