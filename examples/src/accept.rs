@@ -143,7 +143,7 @@ impl Default for Complaints {
 pub fn until_ctrl_c<T: Send>(
     serve: impl FnOnce(&CancelToken) -> io::Result<T> + Send,
 ) -> io::Result<T> {
-    crate::limits::raise_open_files();
+    crate::os::raise_open_files();
     let runtime = bast::Runtime::builder().build()?;
     runtime.run(|| {
         let stop = CancelToken::new();

@@ -32,8 +32,8 @@ use bast::net::{TcpListener, TcpStream};
 use bast::signal::CtrlC;
 use bast::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::limits;
 use crate::options::{Options, runs_on};
+use crate::os;
 
 /// How long requests in flight may take after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(5);
@@ -159,7 +159,7 @@ impl Drop for Registered {
 
 /// Runs a server until Ctrl-C, and returns what the process should end with.
 pub fn run<H: Handle>(service: Service<H>, options: &Options) -> ExitCode {
-    limits::raise_open_files();
+    os::raise_open_files();
     let name = service.name;
     let outcome = options.runtime().and_then(|runtime| {
         let runs_on = runs_on(&runtime);

@@ -16,13 +16,13 @@ mod watch;
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use bast::fs::{self, File};
 use bast::sync::Mutex;
+
+use crate::os;
 
 /// How much of a file is read at once.
 const BLOCK: usize = 1 << 16;
@@ -136,7 +136,7 @@ pub fn tail<W: Write>(path: &Path, options: Options, out: &Output<W>) -> io::Res
             read_on(path, file, out)?;
         }
         match (fs::metadata(path), &mut file) {
-            (Ok(now), Some(open)) if is_same(&now, open)? => {
+            (Ok(now), Some(open)) if os::is_same(path, &now, open)? => {
                 if now.len() < open.stream_position()? {
                     news(path, "was truncated");
                     open.rewind()?;
@@ -172,11 +172,6 @@ pub fn tail<W: Write>(path: &Path, options: Options, out: &Output<W>) -> io::Res
 /// On standard error, so that it does not get into the output.
 fn news(path: &Path, what: &str) {
     bast::eprintln!("tail: {} {what}", path.display());
-}
-
-fn is_same(now: &std::fs::Metadata, open: &File) -> io::Result<bool> {
-    let open = open.metadata()?;
-    Ok((now.dev(), now.ino()) == (open.dev(), open.ino()))
 }
 
 /// Writes the last lines. The file, standing behind them; `None` if it has come to its end for good.
@@ -230,7 +225,8 @@ fn seek_lines(file: &mut File, count: usize) -> io::Result<()> {
         let len = at.min(BLOCK as u64);
         at -= len;
         let block = &mut block[..len as usize];
-        match file.read_exact_at(block, at) {
+        file.seek(SeekFrom::Start(at))?;
+        match file.read_exact(block) {
             Ok(()) => {}
             // It was truncated just now: all that is left.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return file.rewind(),

@@ -73,14 +73,12 @@ fn first_answer(stream: &mut TcpStream, request: &[u8]) -> Result<Vec<u8>, Strin
     Ok(answer)
 }
 
-/// Sends some MiB on each of some connections, to somebody who sends all of it back until it is shut; compares what
+/// Sends so many bytes on each connection, to somebody who sends all of it back until it is shut; compares what
 /// comes back. Returns the number of bytes, there and back.
-pub(crate) fn echo(addr: SocketAddr) -> Result<u64, String> {
-    const LENGTH: usize = 4 << 20;
-    const CONNECTIONS: usize = 8;
+pub(crate) fn echo(addr: SocketAddr, connections: usize, length: usize) -> Result<u64, String> {
     let sent: Vec<u8> =
-        (0..LENGTH as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let clients: Vec<_> = (0..CONNECTIONS)
+        (0..length as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let clients: Vec<_> = (0..connections)
         .map(|_| {
             let sent = sent.clone();
             thread::spawn(move || -> Result<bool, String> {
@@ -90,7 +88,7 @@ pub(crate) fn echo(addr: SocketAddr) -> Result<u64, String> {
                 let writer = thread::spawn(move || {
                     stream.write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write))
                 });
-                let mut back = Vec::with_capacity(LENGTH);
+                let mut back = Vec::with_capacity(length);
                 reader.read_to_end(&mut back).map_err(|e| format!("receive: {e}"))?;
                 let written = writer.join().map_err(|_| "the writer panicked")?;
                 written.map_err(|e| format!("send: {e}"))?;
@@ -103,7 +101,7 @@ pub(crate) fn echo(addr: SocketAddr) -> Result<u64, String> {
             return Err("what came back is not what was sent".into());
         }
     }
-    Ok(2 * (CONNECTIONS * LENGTH) as u64)
+    Ok(2 * (connections * length) as u64)
 }
 
 /// An answer to [`get`].

@@ -113,10 +113,11 @@ pub(crate) const ALL: &[Step] = &[
     },
     Step {
         name: "windows",
-        about: "the tests for Windows, by Wine",
+        about: "the tests and the example programs for Windows, by Wine",
         options: &[
             "--package P  of the crates this one; may come more than once",
             "--repeat N   run the tests so often (default 1)",
+            "--programs   the example programs alone",
             "--debian     built by Debian's compiler, also where rustup has a std for Windows",
         ],
         run: windows::run,

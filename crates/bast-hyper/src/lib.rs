@@ -50,5 +50,5 @@ pub use connect::Connector;
 pub use exec::{BastExecutor, FiberExecutor};
 pub use io::Io;
 #[cfg(feature = "serve")]
-pub use serve::{PeerAddr, Serve, serve};
+pub use serve::{PeerAddr, Serve, Web, serve};
 pub use timer::BastTimer;

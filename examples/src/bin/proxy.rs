@@ -6,10 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bast::signal::CtrlC;
-use bast::signal::unix::{SignalKind, signal};
 use bast::{DriverKind, Runtime};
-use bast_examples::limits;
 use bast_examples::options::{driver, runs_on, seconds};
+use bast_examples::os;
 use bast_examples::proxy::{Config, Proxy};
 use clap::Parser;
 
@@ -36,7 +35,7 @@ struct Cli {
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
     connect_timeout: f64,
 
-    /// Seconds after which a connection is closed on which nothing moves, neither way.
+    /// Seconds after which a connection is closed on which nothing moves, neither way (Windows cannot tell).
     #[arg(long, value_name = "SECONDS", default_value_t = 300.0, value_parser = seconds)]
     idle_timeout: f64,
 
@@ -66,7 +65,7 @@ Examples:
   proxy --to 127.0.0.1:9000                               from 127.0.0.1:8080
   proxy --to app1:9000 --to app2:9000 --log               in turn; whoever refuses is passed over
   proxy --listen 0.0.0.0:443 --to 10.0.0.2:443 --proxy-header
-  kill -USR1 $(pidof proxy)                               prints a line of figures
+  kill -USR1 $(pidof proxy)                               prints a line of figures (not on Windows)
 
 A connection needs two descriptors, and two more for each direction in which much is under way.
 
@@ -75,7 +74,7 @@ printed. A second Ctrl-C ends it at once.";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    limits::raise_open_files();
+    os::raise_open_files();
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
@@ -121,21 +120,21 @@ fn serve(listen: SocketAddr, config: Config, grace: Duration, runs_on: &str) -> 
     let proxy = Proxy::bind(listen, config)
         .map_err(|fault| io::Error::new(fault.kind(), format!("{listen}: {fault}")))?;
     // From here on no signal is missed: whoever reads the line below may send one at once.
-    let (ctrl_c, figures) = (CtrlC::new()?, signal(SignalKind::user_defined1())?);
+    let (ctrl_c, figures) = (CtrlC::new()?, os::requests_for_figures()?);
     say(&format!("{} to {} on {runs_on}", proxy.local_addr()?, upstreams.join(", ")))?;
     let start = |f: fn(&Proxy)| {
         let proxy = proxy.clone();
         bast::spawn(move || f(&proxy))
     };
     let (accepting, watching) = (start(Proxy::serve), start(Proxy::watch));
-    let reporting = {
+    let reporting = figures.map(|asked| {
         let proxy = proxy.clone();
         bast::spawn(move || {
-            for _ in &figures {
+            while os::wait_for(&asked).is_ok() {
                 let _ = say(&proxy.metrics().to_string());
             }
         })
-    };
+    });
     ctrl_c.wait()?;
     // Whoever is in a hurry presses it again.
     drop(bast::spawn(move || {
@@ -153,7 +152,7 @@ fn serve(listen: SocketAddr, config: Config, grace: Duration, runs_on: &str) -> 
         eprintln!("proxy: some connections did not end");
     }
     watching.cancel();
-    reporting.cancel();
+    reporting.iter().for_each(|fiber| fiber.cancel());
     let metrics = proxy.metrics();
     say(&metrics.to_string())?;
     say(&format!("{} connections, {} bytes", metrics.connections, metrics.up + metrics.down))
@@ -163,7 +162,7 @@ fn serve(listen: SocketAddr, config: Config, grace: Duration, runs_on: &str) -> 
 /// left to reach an upstream with, and nobody would get any further.
 fn room(asked: u32) -> usize {
     const OURS: u64 = 32;
-    let most = (limits::open_files().saturating_sub(OURS) / 2).max(1);
+    let most = (os::open_files().saturating_sub(OURS) / 2).max(1);
     usize::try_from(most).unwrap_or(usize::MAX).min(asked as usize)
 }
 

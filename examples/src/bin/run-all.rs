@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bast::signal::unix::{SignalKind, signal};
-use bast_examples::limits::raise_open_files;
 use bast_examples::options::seconds;
+use bast_examples::os::{raise_open_files, requests_to_end, wait_for};
 use bast_examples::run_all::child::Line;
 use bast_examples::run_all::job::{Form, Job, parse};
 use bast_examples::run_all::report::{End, Report, Summary};
@@ -47,7 +46,7 @@ struct Cli {
     #[arg(short, long)]
     keep_going: bool,
 
-    /// Gives each line to `sh -c`.
+    /// Gives each line to `sh -c` (on Windows: `cmd /C`).
     #[arg(short, long, conflicts_with = "command")]
     shell: bool,
 
@@ -124,14 +123,13 @@ fn work(cli: &Cli) -> Result<ExitCode, String> {
     }
 }
 
-/// Ctrl-C and SIGTERM. The token tells that there was one.
+/// Ctrl-C, and SIGTERM where there is one. The token tells that there was one.
 fn listen(stop: &Stop) -> io::Result<bast::CancelToken> {
     let interrupted = bast::CancelToken::new();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
-        let signals = signal(kind)?;
+    for request in requests_to_end()? {
         let tokens = [interrupted.clone(), stop.gently.clone(), stop.now.clone()];
         bast::spawn(move || {
-            for _ in &signals {
+            while wait_for(&request).is_ok() {
                 if tokens[0].is_cancelled() {
                     tokens[2].cancel();
                 }

@@ -16,11 +16,9 @@
 //!   connection, does not suspend.)
 
 use std::io::{ErrorKind, Read, Write};
-use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use bast::net::{TcpStream, ToSocketAddrs};
-use socket2::SockRef;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
@@ -31,6 +29,7 @@ use ureq::unversioned::transport::{
 use ureq::{Agent, Error};
 
 use crate::https::certs;
+use crate::os::peek;
 
 /// An agent for a crawler: it follows no redirects, and every status is an answer.
 pub fn agent(timeout: Duration, per_host: usize, roots: &[impl AsRef<[u8]>]) -> Agent {
@@ -103,10 +102,7 @@ impl Transport for Socket {
 
     /// Open, and nothing that nobody asked for has come. Must not suspend: see above.
     fn is_open(&mut self) -> bool {
-        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-        let peeked =
-            SockRef::from(&self.stream).recv_with_flags(&mut [MaybeUninit::uninit()], flags);
-        peeked.is_err_and(|fault| fault.kind() == ErrorKind::WouldBlock)
+        peek(&self.stream).is_err_and(|fault| fault.kind() == ErrorKind::WouldBlock)
     }
 }
 

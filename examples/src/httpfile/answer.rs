@@ -17,10 +17,10 @@ use std::time::Duration;
 use bast::fs::File;
 use bast::io::send_file_with_head;
 use bast::net::TcpStream;
-use bast::os::linux::fs::{FileExt, Stat};
 use httparse::Request;
 
 use super::conditions::{self, Verdict, Version};
+use super::disk::{self, Facts};
 use super::listing::{self, escape};
 use super::range::Wanted;
 use super::site::{Found, Missing, Site};
@@ -78,7 +78,7 @@ impl<'a> Answer<'a> {
             return self.plain("400 Bad Request", "", "This is not the path of a file.\n");
         };
         match self.site.find(&target) {
-            Ok(Found::File { file, stat, mime }) => self.file(request, &file, stat, mime),
+            Ok(Found::File { file, facts, mime }) => self.file(request, &file, facts, mime),
             Ok(Found::Directory(dir)) => {
                 match listing::page(&dir, &target.path, self.site.rules.hidden) {
                     Ok(page) => self.text("200 OK", "text/html", "", &page),
@@ -155,14 +155,14 @@ impl<'a> Answer<'a> {
         &mut self,
         request: &Request<'_, '_>,
         file: &File,
-        stat: Stat,
+        facts: Facts,
         mime: &str,
     ) -> io::Result<()> {
         let begin = self.out.len();
         let now = self.site.now(&mut self.out);
         self.out.truncate(begin);
-        let version = Version::new(stat.modified, stat.inode, stat.len, now);
-        let len = stat.len;
+        let version = Version::new(facts.modified, facts.inode, facts.len, now);
+        let len = facts.len;
         let wanted = match conditions::weigh(request.headers, &version, !self.is_head) {
             Verdict::Send(wanted) => wanted,
             Verdict::NotModified => {
@@ -260,7 +260,7 @@ impl<'a> Answer<'a> {
         if len <= SMALL {
             let begin = self.out.len();
             self.out.resize(begin + len as usize, 0);
-            match file.read_cached_at(&mut self.out[begin..], range.start) {
+            match disk::read_cached(file, &mut self.out[begin..], range.start) {
                 Ok(Some(n)) if n as u64 == len => return self.send_out(),
                 // In part in memory, or shortened. The other way sees to all that.
                 _ => self.out.truncate(begin),

@@ -1,17 +1,15 @@
 //! A directory as a page.
 
-use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs::FileType;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use bast::fs::File;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use super::conditions;
+use super::disk::{self, Dir};
 
 /// More entries than this are counted and not shown.
 const MOST: usize = 10_000;
@@ -54,19 +52,18 @@ pub(super) fn url(path: &[u8]) -> String {
 }
 
 /// The page of an open directory, which is at `path` beneath the root.
-pub(super) fn page(dir: &File, path: &[u8], hidden: bool) -> io::Result<String> {
-    // The open directory itself, whatever has been renamed since. One trip to the pool for all.
-    let place = format!("/proc/self/fd/{}", dir.as_raw_fd());
-    let (mut entries, left_out) = bast::blocking(|| read(&place, hidden))?;
+pub(super) fn page(dir: &Dir, path: &[u8], hidden: bool) -> io::Result<String> {
+    // One trip to the pool for all.
+    let (mut entries, left_out) = bast::blocking(|| read(&dir.place(), hidden))?;
     entries.sort_by(|a, b| b.is_dir.cmp(&a.is_dir).then_with(|| a.name.cmp(&b.name)));
     Ok(render(path, &entries, left_out))
 }
 
-fn read(place: &str, hidden: bool) -> io::Result<(Vec<Entry>, usize)> {
+fn read(place: &Path, hidden: bool) -> io::Result<(Vec<Entry>, usize)> {
     let (mut entries, mut left_out) = (Vec::new(), 0);
     for entry in std::fs::read_dir(place)? {
         let entry = entry?;
-        let name = entry.file_name().as_bytes().to_vec();
+        let name = disk::name(&entry.file_name());
         if !hidden && name[0] == b'.' {
             continue;
         }
@@ -128,7 +125,7 @@ fn render(path: &[u8], entries: &[Entry], left_out: usize) -> String {
 /// Text as HTML shows it.
 pub(super) fn escape(text: &[u8]) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in OsStr::from_bytes(text).to_string_lossy().chars() {
+    for c in String::from_utf8_lossy(text).chars() {
         match c {
             '&' => out += "&amp;",
             '<' => out += "&lt;",

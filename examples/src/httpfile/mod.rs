@@ -12,6 +12,7 @@
 
 pub mod answer;
 pub mod conditions;
+mod disk;
 mod listing;
 pub mod log;
 pub mod range;

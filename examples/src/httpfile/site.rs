@@ -5,26 +5,21 @@
 //!               └─▶ file ─▶ Found::File     directory ─▶ its index.html, its listing, or a redirect
 //! ```
 //!
-//! The path is opened beneath the root by the kernel (`openat2`), so that nothing leads out: no `..` that
-//! slipped through, no symbolic link, no rename in the middle of it. With `--follow-links` the links are
-//! the owner's business.
+//! Nothing leads out of the root (see `disk`). With `--follow-links` the links are the owner's business.
 //!
 //! No open file is kept from one request to the next. What the kernel has in memory costs an open, a
 //! stat and a close of about a microsecond each, without leaving the worker; a cache would save two
 //! of them, and answer for as long as it lives what is no longer true.
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bast::fs::{File, OpenOptions};
-use bast::os::linux::fs::{FileExt, Stat, open_beneath};
+use bast::fs::File;
 
 use super::conditions;
+use super::disk::{Dir, Facts, Opened, Root};
 use super::log::Log;
 use super::target::Target;
 
@@ -49,8 +44,7 @@ pub struct Rules {
 /// A directory that is served.
 #[derive(Debug)]
 pub struct Site {
-    root: File,
-    root_path: PathBuf,
+    root: Root,
     pub(super) rules: Rules,
     pub(super) log: Option<Log>,
     /// The second that was last asked for, and how HTTP writes it.
@@ -62,9 +56,9 @@ pub struct Site {
 /// What lies at a path.
 pub(super) enum Found {
     /// A regular file, and its type.
-    File { file: File, stat: Stat, mime: &'static str },
+    File { file: File, facts: Facts, mime: &'static str },
     /// A directory to list.
-    Directory(File),
+    Directory(Dir),
     /// A directory, asked for without the slash at its end.
     Redirect,
 }
@@ -86,12 +80,9 @@ impl Site {
     /// It is no directory, or may not be read.
     pub fn new(root: &Path, rules: Rules, log: Option<Log>) -> io::Result<Site> {
         let fault = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", root.display()));
-        let dir = File::open(root).map_err(fault)?;
-        if !dir.cached_stat().map_err(fault)?.is_dir() {
-            return Err(fault(io::ErrorKind::NotADirectory.into()));
-        }
+        let root = Root::new(root).map_err(fault)?;
         let (clock, spare) = (Mutex::default(), Mutex::default());
-        Ok(Site { root: dir, root_path: root.to_owned(), rules, log, clock, spare })
+        Ok(Site { root, rules, log, clock, spare })
     }
 
     /// Finds what a target names.
@@ -99,40 +90,22 @@ impl Site {
         if target.is_hidden && !self.rules.hidden {
             return Err(Missing::NotFound);
         }
-        let file = self.open(&target.path)?;
-        let stat = file.cached_stat().map_err(missing)?;
-        if stat.is_file() && !target.is_dir {
-            return Ok(found(file, stat, &target.path));
-        }
-        if !stat.is_dir() {
-            return Err(Missing::NotFound);
-        }
-        if !target.is_dir {
-            return Ok(Found::Redirect);
-        }
-        let path = [&target.path[..], b"/", INDEX].concat();
-        match self.open(&path) {
-            Ok(index) => {
-                let stat = index.cached_stat().map_err(missing)?;
-                if stat.is_file() {
-                    return Ok(found(index, stat, &path));
-                }
+        let open = |path: &[u8]| self.root.open(path, self.rules.follow_links);
+        let dir = match open(&target.path)? {
+            Opened::File(file, facts) if !target.is_dir => {
+                return Ok(found(file, facts, &target.path));
             }
-            Err(Missing::NotFound) => {}
+            Opened::File(..) => return Err(Missing::NotFound),
+            Opened::Dir(_) if !target.is_dir => return Ok(Found::Redirect),
+            Opened::Dir(dir) => dir,
+        };
+        let path = [&target.path[..], b"/", INDEX].concat();
+        match open(&path) {
+            Ok(Opened::File(file, facts)) => return Ok(found(file, facts, &path)),
+            Ok(Opened::Dir(_)) | Err(Missing::NotFound) => {}
             Err(other) => return Err(other),
         }
-        if self.rules.listing { Ok(Found::Directory(file)) } else { Err(Missing::Forbidden) }
-    }
-
-    /// Opens for reading. A FIFO or a device is not waited for: it is refused afterwards.
-    fn open(&self, path: &[u8]) -> Result<File, Missing> {
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-        let path = Path::new(OsStr::from_bytes(path));
-        if self.rules.follow_links {
-            return options.open(self.root_path.join(path)).map_err(missing);
-        }
-        open_beneath(&self.root, path, &options).map_err(missing)
+        if self.rules.listing { Ok(Found::Directory(dir)) } else { Err(Missing::Forbidden) }
     }
 
     /// The time in seconds since 1970, and as HTTP writes it, at the end of `out`.
@@ -161,25 +134,7 @@ impl Site {
     }
 }
 
-fn found(file: File, stat: Stat, path: &[u8]) -> Found {
-    let mime = mime_guess::from_path(Path::new(OsStr::from_bytes(path)));
-    Found::File { file, stat, mime: mime.first_raw().unwrap_or("application/octet-stream") }
-}
-
-fn missing(fault: io::Error) -> Missing {
-    match fault.raw_os_error() {
-        Some(
-            libc::ENOENT
-            | libc::ENOTDIR
-            | libc::ENAMETOOLONG
-            | libc::EXDEV
-            | libc::ELOOP
-            | libc::ENXIO
-            | libc::EINVAL
-            | libc::EILSEQ,
-        ) => Missing::NotFound,
-        Some(libc::EACCES | libc::EPERM) => Missing::Forbidden,
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => Missing::Busy,
-        _ => Missing::Broken,
-    }
+fn found(file: File, facts: Facts, path: &[u8]) -> Found {
+    let mime = mime_guess::from_path(&*String::from_utf8_lossy(path));
+    Found::File { file, facts, mime: mime.first_raw().unwrap_or("application/octet-stream") }
 }

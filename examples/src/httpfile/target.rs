@@ -5,7 +5,7 @@
 //! ```
 //!
 //! This is the first of two guards: a path that it lets through has no `..`, no NUL and no encoded slash. The
-//! second is the kernel's: the path is opened beneath the root (see `open.rs`), whatever it says.
+//! second is the kernel's: the path is opened beneath the root (see `disk`), whatever it says.
 
 /// A path beneath the root.
 #[derive(Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bast::net::TcpStream;
 
-use crate::tcp;
+use crate::{os, tcp};
 
 /// A client and its upstream.
 pub struct Link {
@@ -80,7 +80,7 @@ impl Link {
     /// For how long nothing has been received or sent on either side.
     #[must_use]
     pub fn silence(&self) -> Duration {
-        tcp::silence(&self.client).min(tcp::silence(&self.upstream))
+        os::silence(&self.client).min(os::silence(&self.upstream))
     }
 
     /// Ends it: both peers read the end of the stream.

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use bast::net::TcpStream;
 
+use crate::os::SHORTAGES;
+
 /// The upstreams, at least one.
 #[derive(Debug)]
 pub struct Upstreams {
@@ -55,7 +57,6 @@ impl Upstreams {
             }
         }
 
-        const SHORTAGES: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
         let start = Instant::now();
         let mut starving = None;
         loop {

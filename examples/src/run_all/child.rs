@@ -5,7 +5,6 @@
 //! keep them open for ever.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Instant;
 
@@ -16,6 +15,7 @@ use bast::sync::{Mutex, WaitGroup};
 use super::job::Job;
 use super::report::{End, Report};
 use super::{Plan, Stop};
+use crate::os;
 
 /// A piece of output: a line with its end, if it has one.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,8 @@ pub(super) fn run(
 ) -> Report {
     let begun = Instant::now();
     let mut command = Command::new(&job.words[0]);
-    command.args(&job.words[1..]).process_group(0).kill_on_drop(true);
+    command.args(&job.words[1..]).kill_on_drop(true);
+    os::lead_a_group(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match command.spawn() {
         Ok(child) => child,
@@ -116,7 +117,7 @@ fn wait(plan: &Plan, stop: &Stop, child: &mut Child) -> io::Result<End> {
 }
 
 fn end_of(status: ExitStatus) -> End {
-    match (status.code(), status.signal()) {
+    match (status.code(), os::signal_of(status)) {
         (Some(code), _) => End::Exit(code),
         (None, signal) => End::Signal(signal.unwrap_or(0)),
     }

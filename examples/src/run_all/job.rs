@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::os::SHELL;
+
 /// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -35,7 +37,7 @@ impl fmt::Display for BadLine {
 pub enum Form {
     /// Commands, taken apart here.
     Commands,
-    /// Commands for `sh -c`.
+    /// Commands for a shell.
     Shell,
     /// Arguments of this command.
     Arguments(Vec<String>),
@@ -60,7 +62,7 @@ fn job(line: usize, text: &str, form: &Form) -> Result<Job, BadLine> {
     }
     let words = match form {
         Form::Commands => shell_words::split(text).map_err(|fault| bad(fault.to_string()))?,
-        Form::Shell => vec!["sh".into(), "-c".into(), text.into()],
+        Form::Shell => [SHELL[0], SHELL[1], text].map(str::to_owned).into(),
         Form::Arguments(template) if template.iter().any(|word| word.contains("{}")) => {
             template.iter().map(|word| word.replace("{}", text)).collect()
         }

@@ -161,7 +161,7 @@ fn everything_is_counted() {
 #[test]
 fn a_thousand_requests_wait_at_once() {
     const PAGES: usize = 1000;
-    bast_examples::limits::raise_open_files();
+    bast_examples::os::raise_open_files();
     on_drivers(|| {
         let all_have_come = bast::sync::Barrier::new(PAGES);
         let page = |path: &str, out: &mut TcpStream| match path {

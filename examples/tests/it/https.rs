@@ -94,7 +94,7 @@ fn pages_and_echoes_on_one_connection() {
 #[test]
 fn a_thousand_handshakes_at_once() {
     const CLIENTS: usize = 1000;
-    bast_examples::limits::raise_open_files();
+    bast_examples::os::raise_open_files();
     on_drivers(|| {
         let totals = with_https(limits(), |addr, config| {
             let gate = bast::sync::Barrier::new(CLIENTS);

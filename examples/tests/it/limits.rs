@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bast_examples::limits::raise_open_files;
+use bast_examples::os::raise_open_files;
 
 use crate::process::{DRIVERS, Server};
 

@@ -236,7 +236,7 @@ fn a_slow_reader_holds_up_the_writer() {
 
 #[test]
 fn a_thousand_connections() {
-    bast_examples::limits::raise_open_files();
+    bast_examples::os::raise_open_files();
     for driver in DRIVERS {
         let rig = Rig::new(driver, &[]);
         let mut open = Vec::new();

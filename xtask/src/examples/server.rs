@@ -2,13 +2,46 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Child;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use crate::cmd::{Cmd, signal, wait};
+
+/// Where the programs are, and what they run on.
+pub(crate) struct Programs {
+    pub(crate) dir: PathBuf,
+    pub(crate) driver: &'static str,
+    /// What runs programs for Windows.
+    pub(crate) wine: Option<Cmd>,
+}
+
+impl Programs {
+    /// The command that starts one.
+    pub(crate) fn cmd(&self, name: &str) -> Cmd {
+        match &self.wine {
+            None => Cmd::new(self.dir.join(name)),
+            Some(wine) => wine.clone().arg(self.dir.join(format!("{name}.exe"))),
+        }
+    }
+
+    /// Keeps a server busy with connections of the program `load`, on the same driver; how many units came back.
+    pub(crate) fn load(&self, kind: &str, addr: SocketAddr) -> Result<u64, String> {
+        let cmd = self.cmd("load").args(&format!("{kind} {addr}")).env("BAST_DRIVER", self.driver);
+        let report = cmd.limit(Duration::from_secs(120)).run_and_read()?;
+        judge_load(report.trim_end())
+    }
+}
+
+/// `load: 100 connections, 21100 answers, 0 failures`
+fn judge_load(report: &str) -> Result<u64, String> {
+    let units = report
+        .strip_prefix("load: 100 connections, ")
+        .and_then(|rest| rest.strip_suffix(", 0 failures")?.split_once(' ')?.0.parse().ok());
+    units.filter(|units| *units > 0).ok_or_else(|| format!("load says: {report:?}"))
+}
 
 /// Killed if it is dropped before it has been stopped.
 pub(super) struct Program {
@@ -86,7 +119,8 @@ impl Server {
     }
 
     /// One of those that take `--workers` and `--driver`, and say what they run on.
-    pub(super) fn with(cmd: Cmd, driver: &str) -> Result<Server, String> {
+    pub(crate) fn with(programs: &Programs, cmd: Cmd) -> Result<Server, String> {
+        let driver = programs.driver;
         let flags = format!("--addr 127.0.0.1:0 --workers 2 --driver {driver}");
         let server = Server::start(&cmd.args(&flags))?;
         if !server.said.contains(driver) {
@@ -96,13 +130,31 @@ impl Server {
     }
 
     /// One of those that take `--listen`, and what they run on from the environment.
-    pub(super) fn listening(programs: &Path, name: &str, driver: &str) -> Result<Server, String> {
-        let cmd = Cmd::new(programs.join(name)).args("--listen 127.0.0.1:0");
-        Server::start(&cmd.env("BAST_WORKERS", 2).env("BAST_DRIVER", driver))
+    pub(super) fn listening(programs: &Programs, name: &str) -> Result<Server, String> {
+        let cmd = programs.cmd(name).args("--listen 127.0.0.1:0");
+        Server::start(&cmd.env("BAST_WORKERS", 2).env("BAST_DRIVER", programs.driver))
     }
 
     /// Stops it; its totals.
     pub(crate) fn stop(self) -> Result<String, String> {
         self.program.stop()?.ok_or_else(|| "it has printed no totals".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judge_load;
+
+    #[test]
+    fn the_report_of_load_is_judged() {
+        assert_eq!(judge_load("load: 100 connections, 21100 answers, 0 failures"), Ok(21100));
+        for bad in [
+            "",
+            "load: 100 connections, 21100 answers, 1 failures",
+            "load: 99 connections, 21100 answers, 0 failures",
+            "load: 100 connections, 0 bytes, 0 failures",
+        ] {
+            assert!(judge_load(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::number_before;
-use super::server::Server;
-use crate::cmd::Cmd;
+use super::server::{Programs, Server};
 use crate::load::{self, Answer};
 
 /// Some pages that link to each other, and a file for ranges.
@@ -14,10 +13,10 @@ const PAGES: usize = 200;
 const FILE: usize = 3 << 20;
 
 /// `httpfile`, asked for ranges, and then crawled from one end to the other.
-pub(super) fn httpfile(programs: &Path, dir: &Path, driver: &str) -> Result<(), String> {
+pub(super) fn httpfile(programs: &Programs, dir: &Path) -> Result<(), String> {
     let site = dir.join("site");
     let file = make(&site).map_err(|e| format!("{}: {e}", site.display()))?;
-    let server = Server::with(Cmd::new(programs.join("httpfile")).arg(&site), driver)?;
+    let server = Server::with(programs, programs.cmd("httpfile").arg(&site))?;
     let get = |path: &str, field: &str| load::get(server.addr, path, field);
     let expect = |answer: Answer, status: &str, body: &[u8]| {
         if answer.head.starts_with(&format!("HTTP/1.1 {status} ")) && answer.body == body {
@@ -35,7 +34,7 @@ pub(super) fn httpfile(programs: &Path, dir: &Path, driver: &str) -> Result<(), 
     if !escape.head.starts_with("HTTP/1.1 4") {
         return Err(format!("a path that leads out was answered: {}", escape.head));
     }
-    crawl(programs, &server, driver)?;
+    crawl(programs, &server)?;
     let served = number_before(&server.stop()?, " requests");
     if served < Some(PAGES as u64) {
         return Err(format!("{PAGES} pages were crawled, but it counts {served:?} requests"));
@@ -55,10 +54,11 @@ fn make(site: &Path) -> std::io::Result<Vec<u8>> {
     Ok(file)
 }
 
-fn crawl(programs: &Path, server: &Server, driver: &str) -> Result<(), String> {
-    let report = Cmd::new(programs.join("crawl"))
+fn crawl(programs: &Programs, server: &Server) -> Result<(), String> {
+    let report = programs
+        .cmd("crawl")
         .args(&format!("http://{}/0.html --json --depth 20 --per-host 100", server.addr))
-        .env("BAST_DRIVER", driver)
+        .env("BAST_DRIVER", programs.driver)
         .limit(Duration::from_secs(60))
         .run_and_read()?;
     let report: serde_json::Value =
@@ -70,14 +70,15 @@ fn crawl(programs: &Path, server: &Server, driver: &str) -> Result<(), String> {
 }
 
 /// `https`, asked by itself. It knows the server by the fingerprint, and nobody else's.
-pub(super) fn https(programs: &Path, driver: &str) -> Result<(), String> {
-    let server = Server::listening(programs, "https", driver)?;
+pub(super) fn https(programs: &Programs) -> Result<(), String> {
+    let server = Server::listening(programs, "https")?;
     let pin = server.said.split_once("--pin ").and_then(|(_, rest)| rest.lines().next());
     let pin = pin.ok_or("no fingerprint")?.to_string();
     let get = |pin: &str| {
-        Cmd::new(programs.join("https"))
+        programs
+            .cmd("https")
             .args(&format!("--get https://{}/ --pin {pin}", server.addr))
-            .env("BAST_DRIVER", driver)
+            .env("BAST_DRIVER", programs.driver)
             .limit(Duration::from_secs(30))
     };
     if !get(&pin).run_and_read()?.contains("<h1>It works</h1>") {
@@ -93,12 +94,12 @@ pub(super) fn https(programs: &Path, driver: &str) -> Result<(), String> {
 }
 
 /// `chat`: that it can be seen, and that it ends although a guest is silent.
-pub(super) fn chat(programs: &Path, driver: &str) -> Result<(), String> {
-    let help = Cmd::new(programs.join("chat")).args("--help").run_and_read()?;
+pub(super) fn chat(programs: &Programs) -> Result<(), String> {
+    let help = programs.cmd("chat").args("--help").run_and_read()?;
     if !help.contains("Examples:") {
         return Err("its --help has no examples".into());
     }
-    let server = Server::listening(programs, "chat", driver)?;
+    let server = Server::listening(programs, "chat")?;
     let page = load::get(server.addr, "/", "")?;
     if !page.head.starts_with("HTTP/1.1 200 ") || page.body.is_empty() {
         return Err(format!("it has no page: {}", page.head));
@@ -110,11 +111,11 @@ pub(super) fn chat(programs: &Path, driver: &str) -> Result<(), String> {
 }
 
 /// `proxy` in front of `echo`, and then in front of nobody.
-pub(super) fn proxy(programs: &Path, driver: &str) -> Result<(), String> {
-    let behind = Server::with(Cmd::new(programs.join("echo")), driver)?;
-    let to = |addr| Cmd::new(programs.join("proxy")).args(&format!("--to {addr}"));
-    let proxy = Server::with(to(behind.addr), driver)?;
-    let bytes = load::echo(proxy.addr)?;
+pub(super) fn proxy(programs: &Programs) -> Result<(), String> {
+    let behind = Server::with(programs, programs.cmd("echo"))?;
+    let to = |addr| programs.cmd("proxy").args(&format!("--to {addr}"));
+    let proxy = Server::with(programs, to(behind.addr))?;
+    let bytes = load::echo(proxy.addr, 8, 4 << 20)?;
     behind.stop()?;
     let totals = proxy.stop()?;
     match number_before(&totals, " bytes") {

@@ -119,6 +119,11 @@ impl Kit {
         Cmd::new(GCC).args("-O2 -shared -o").arg(&dll).arg(&source).args("-ladvapi32").run()
     }
 
+    /// Where cargo builds for Windows.
+    pub(super) fn built(&self, target: &Path) -> PathBuf {
+        if self.debian { self.dir.join("debian") } else { target.to_owned() }
+    }
+
     /// Cargo, that builds for Windows.
     pub(super) fn cargo(&self) -> Cmd {
         let cargo = match self.debian {

@@ -1,9 +1,10 @@
-//! The test suites of the crates for Windows, run by Wine.
+//! The test suites of the crates for Windows, and the example programs, run by Wine.
 //!
 //! The same binaries as on Linux, built for `x86_64-pc-windows-gnu`. Wine has real completion ports. What it cannot
 //! honour is marked where the test is: `#[cfg_attr(windows, ignore = "Wine: …")]`.
 
 mod kit;
+mod programs;
 
 use kit::Kit;
 
@@ -23,19 +24,26 @@ const ROUNDS: &str = "4000";
 const DRIVERS: [&str; 2] = ["iocp", "sim"];
 
 pub(crate) fn run(context: &Context) -> Result<(), String> {
-    let options = Options::new(&context.args, &["--debian"])?;
+    let options = Options::new(&context.args, &["--debian", "--programs"])?;
+    let has = |flag| options.flags.iter().any(|given| given == flag);
     let packages = options.of(PACKAGES);
     if packages.is_empty() {
         return Err(format!("only {} can be run so far", PACKAGES.join(", ")));
     }
-    let kit = match Kit::new(&context.target, options.flags.iter().any(|flag| flag == "--debian"))?
-    {
+    let kit = match Kit::new(&context.target, has("--debian"))? {
         Ok(kit) => kit,
         Err(why) => {
             println!("skipped: {why}");
             return Ok(());
         }
     };
+    kit.serve()?;
+    if options.packages.is_empty() {
+        programs::run(&kit, context)?;
+    }
+    if has("--programs") {
+        return Ok(());
+    }
     let suites = build(kit.cargo(), TARGET, &packages)?;
     let mut report = Report::default();
     kit.serve()?;

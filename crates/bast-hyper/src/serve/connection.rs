@@ -19,8 +19,9 @@ use super::prefixed::Prefixed;
 use super::{BoxError, Settings};
 use crate::{BastExecutor, BastTimer, Io};
 
-/// What can be served, in one word.
-pub(super) trait Web:
+/// What can be served, in one word: a tower service of HTTP, whatever its bodies are made of. Everything that has these
+/// bounds is one.
+pub trait Web:
     tower_service::Service<
         Request<Incoming>,
         Response = Response<Self::Body>,
@@ -30,6 +31,7 @@ pub(super) trait Web:
     + Send
     + 'static
 {
+    /// What its answers carry.
     type Body: Body<Data: Send, Error: Into<BoxError>> + Send + 'static;
 }
 

@@ -29,16 +29,15 @@ use std::time::Duration;
 
 use bast::net::TcpListener;
 use bast::sync::Semaphore;
-use http::{Request, Response};
-use hyper::body::{Body, Incoming};
 use hyper::rt::Timer as _;
 use hyper::server::conn::{http1, http2};
 use tokio::sync::watch;
 
 use crate::{BastExecutor, BastTimer};
-use connection::{Level, Shared, Web};
+use connection::{Level, Shared};
 
 pub use checked::PeerAddr;
+pub use connection::Web;
 
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -163,14 +162,9 @@ impl<S, F> Serve<S, F> {
     }
 }
 
-impl<S, F, B> IntoFuture for Serve<S, F>
+impl<S, F> IntoFuture for Serve<S, F>
 where
-    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    S::Error: Into<BoxError>,
-    S::Future: Send,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
+    S: Web,
     F: Future<Output = ()> + Send + 'static,
 {
     /// An error if the listener can accept no more: it has been shut down, or the runtime ends.

@@ -16,6 +16,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use bast::net::{TcpListener, TcpStream};
+
 /// A pipe that is neither std's nor bast's.
 #[cfg(unix)]
 pub(crate) use std::os::fd::OwnedFd as OwnedPipe;
@@ -38,6 +40,20 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// What a socket says whose timeout is over: std leaves that to the system, and bast says the same.
 pub(crate) const OVERDUE: io::ErrorKind =
     if cfg!(windows) { io::ErrorKind::TimedOut } else { io::ErrorKind::WouldBlock };
+
+/// Two ends of a connection of bast's.
+pub(crate) fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let client = bast::spawn(move || TcpStream::connect(addr).unwrap());
+    let (server, _) = listener.accept().unwrap();
+    (client.join().unwrap(), server)
+}
+
+/// Milliseconds.
+pub(crate) fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
 
 /// Waits, in a fiber or on a thread, until something holds that must come to hold.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {

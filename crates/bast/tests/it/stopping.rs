@@ -12,21 +12,9 @@ use bast::time::Instant;
 use bast::{Cancelled, Elapsed};
 
 use crate::harness::on_bast::run;
-use crate::harness::{OVERDUE, message, needs_kernel};
+use crate::harness::{OVERDUE, message, ms, needs_kernel, pair};
 
 const LONG: Duration = Duration::from_secs(1000);
-
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
-    let client = bast::spawn(move || TcpStream::connect(addr).unwrap());
-    let (server, _) = listener.accept().unwrap();
-    (client.join().unwrap(), server)
-}
 
 #[test]
 fn a_timeout_ends_a_read_and_the_stream_goes_on() {

@@ -4,14 +4,13 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
 
 use bast::fs::File;
 use bast::net::{SocketAddr, TcpListener, TcpStream};
 use bast::{Cancelled, Elapsed, JoinHandle};
 
 use crate::harness::on_bast::run;
-use crate::harness::{OVERDUE, simulated};
+use crate::harness::{OVERDUE, ms, pair, simulated};
 
 /// `ab -c`.
 const CONNECTIONS: usize = 100;
@@ -19,16 +18,15 @@ const CONNECTIONS: usize = 100;
 /// No connection's buffers hold as much.
 const MUCH: usize = 64 << 20;
 
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
-    let client = bast::spawn(move || TcpStream::connect(addr).unwrap());
-    let (server, _) = listener.accept().unwrap();
-    (client.join().unwrap(), server)
+/// Starts what is going to wait. In every other round it is a fiber of this worker, which has therefore begun by the time
+/// that the caller goes on; in the others it may be at any point on the way there, on any worker.
+fn pending<T: Send + 'static>(
+    round: usize,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let fiber = if round % 2 == 0 { bast::spawn_local(f) } else { bast::spawn(f) };
+    bast::sleep(ms(1));
+    fiber
 }
 
 fn cancelled<T>(fiber: JoinHandle<T>) -> bool {
@@ -171,34 +169,29 @@ fn file_server() {
 #[test]
 fn close_while_pending() {
     run(|| {
-        for _ in 0..10 {
+        for round in 0..10 {
             // Whoever waits hears that its peer has gone.
             let (mut ours, theirs) = pair();
-            let reader = bast::spawn(move || ours.read(&mut [0; 8]));
-            bast::sleep(ms(1));
+            let reader = pending(round, move || ours.read(&mut [0; 8]));
             drop(theirs);
             assert_eq!(reader.join().unwrap().unwrap(), 0);
             let (mut ours, theirs) = pair();
-            let writer = bast::spawn(move || while ours.write_all(&[1; 4096]).is_ok() {});
-            bast::sleep(ms(1));
+            let writer = pending(round, move || while ours.write_all(&[1; 4096]).is_ok() {});
             drop(theirs);
             writer.join().unwrap();
             // Whoever waits is cancelled, and takes the socket along: the peer hears of that.
             let (mut ours, mut theirs) = pair();
-            let reader = bast::spawn(move || ours.read(&mut [0; 8]));
-            bast::sleep(ms(1));
+            let reader = pending(round, move || ours.read(&mut [0; 8]));
             assert!(cancelled(reader));
             assert_eq!(theirs.read(&mut [0; 8]).unwrap(), 0);
             let (mut ours, mut theirs) = pair();
-            let writer = bast::spawn(move || ours.write_all(&vec![1; MUCH]));
-            bast::sleep(ms(1));
+            let writer = pending(round, move || ours.write_all(&vec![1; MUCH]));
             assert!(cancelled(writer));
             // What had been sent comes, and then the end.
             assert!(theirs.read_to_end(&mut Vec::new()).is_ok_and(|n| n < MUCH));
             // A listener, with an accept pending.
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let acceptor = bast::spawn(move || listener.accept().map(drop));
-            bast::sleep(ms(1));
+            let acceptor = pending(round, move || listener.accept().map(drop));
             assert!(cancelled(acceptor));
         }
     });
