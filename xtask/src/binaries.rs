@@ -27,9 +27,9 @@ pub(crate) struct Binary {
     pub(crate) package: String,
     /// `it`, or the name of the library or program whose own tests it has.
     pub(crate) target: String,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Where cargo runs it.
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 impl Binary {

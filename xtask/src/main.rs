@@ -7,6 +7,7 @@
 //!                                     that repeats it alone is printed
 //! ```
 
+mod aarch64;
 mod binaries;
 mod ci;
 mod cmd;

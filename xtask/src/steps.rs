@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::binaries::{self, beside_each_other};
 use crate::cmd::{Cmd, is_installed};
-use crate::{coverage, cross, ecosystem, examples, h2spec, kqueue, rrd, tidy, windows};
+use crate::{aarch64, coverage, cross, ecosystem, examples, h2spec, kqueue, rrd, tidy, windows};
 
 /// The drivers every Linux has, the second by falling back where the kernel forbids the first.
 pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
@@ -101,6 +101,15 @@ pub(crate) const ALL: &[Step] = &[
             "--repeat N   run the tests so often (default 1)",
         ],
         run: cross::run,
+    },
+    Step {
+        name: "aarch64",
+        about: "the tests on a kernel for aarch64, in a machine that QEMU emulates (long)",
+        options: &[
+            "--package P  of the crates this one; may come more than once",
+            "--repeat N   run the tests so often (default 1)",
+        ],
+        run: aarch64::run,
     },
     Step {
         name: "kqueue",

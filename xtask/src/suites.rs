@@ -67,6 +67,12 @@ impl Report {
         }
         let begun = Instant::now();
         let output = cmd.run_and_read()?;
+        self.add(suite, how, &output, begun.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// Notes a run that has passed, by what it wrote.
+    pub(crate) fn add(&mut self, suite: &Binary, how: &str, output: &str, seconds: f64) {
         // A runner of tests of its own (`harness = false`) may say nothing, but then it counts nothing either.
         let [passed, ignored] = ["passed", "ignored"].map(|word| binaries::count(&output, word));
         for line in output.lines() {
@@ -76,12 +82,9 @@ impl Report {
             }
         }
         self.lines.push(format!(
-            "{:<10} {:<14} {how:<6} {passed:>4} passed {ignored:>3} ignored {:>7.1} s",
-            suite.package,
-            suite.target,
-            begun.elapsed().as_secs_f64()
+            "{:<10} {:<14} {how:<6} {passed:>4} passed {ignored:>3} ignored {seconds:>7.1} s",
+            suite.package, suite.target,
         ));
-        Ok(())
     }
 
     /// Prints what was run, and what was not.

@@ -72,7 +72,12 @@ pub fn install(hook: Hook) -> io::Result<()> {
             c::sigemptyset(&raw mut action.sa_mask);
             c::sigaction(SIGNAL, &raw const action, ptr::null_mut()) != 0
         };
-        if failed { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { Ok(()) }
+        if failed {
+            return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
+        }
+        #[cfg(all(target_env = "musl", target_arch = "x86_64"))]
+        sys::restore::make_traceable(SIGNAL);
+        Ok(())
     });
     done.map_err(io::Error::from_raw_os_error)
 }

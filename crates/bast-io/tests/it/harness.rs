@@ -366,7 +366,17 @@ pub fn path(module: &str, rig: &Rig, name: &str) -> String {
 }
 
 fn alone(test: &str) -> std::process::Output {
-    std::process::Command::new(std::env::current_exe().expect("this binary"))
+    let this = std::env::current_exe().expect("this binary");
+    // What programs for this machine are run by, if the machine is only emulated (`cargo xtask cross`).
+    let mut command = match std::env::var_os("BAST_TEST_RUNNER") {
+        Some(runner) => {
+            let mut command = std::process::Command::new(runner);
+            command.arg(this);
+            command
+        }
+        None => std::process::Command::new(this),
+    };
+    command
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env("BAST_IT_CHILD", "1")
         .output()

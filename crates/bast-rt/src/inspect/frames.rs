@@ -43,11 +43,16 @@ impl Frames {
         }
     }
 
-    /// Leaves out the frames inside of the one that is at `pc`, if there is one: those of a signal handler.
-    pub(super) fn from(&self, pc: usize) -> &[usize] {
+    /// Leaves out the frames inside of the one that is at `pc`: those of a signal handler. Where the unwinder has not got
+    /// out of the handler, or not into the function that was interrupted (musl's have no unwind information), `pc` is
+    /// all that is known; 0 says that not even this is.
+    pub(super) fn from<'a>(&'a self, pc: &'a usize) -> &'a [usize] {
         let all = self.all();
-        let first = all.iter().position(|&ip| ip == pc || ip == pc + 1);
-        &all[first.unwrap_or(0)..]
+        match all.iter().position(|&ip| ip == *pc || ip == *pc + 1) {
+            Some(first) => &all[first..],
+            None if *pc != 0 => std::slice::from_ref(pc),
+            None => all,
+        }
     }
 
     pub(super) fn all(&self) -> &[usize] {
@@ -113,7 +118,8 @@ mod tests {
         frames.capture();
         assert!(frames.len > 3);
         let third = frames.all()[2];
-        assert_eq!(frames.from(third).len(), frames.len - 2);
-        assert_eq!(frames.from(1).len(), frames.len);
+        assert_eq!(frames.from(&third).len(), frames.len - 2);
+        assert_eq!(frames.from(&1), [1]);
+        assert_eq!(frames.from(&0).len(), frames.len);
     }
 }

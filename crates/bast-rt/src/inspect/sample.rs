@@ -123,7 +123,7 @@ pub(super) fn take(board: &Board, resumes: u64) -> Option<Sample> {
         name: (found.name_len > 0)
             .then(|| String::from_utf8_lossy(&found.name[..found.name_len]).into()),
         site,
-        ips: found.frames.from(found.pc).to_vec(),
+        ips: found.frames.from(&found.pc).to_vec(),
     });
     PLACE.state.store(IDLE, Release);
     sample

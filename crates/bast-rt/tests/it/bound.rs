@@ -12,9 +12,15 @@ use crate::support::process_tests;
 #[cfg(unix)]
 use crate::support::{until, yield_until};
 
+/// The name of a limit, a number of another type in each C library.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+type Limit = libc::__rlimit_resource_t;
+#[cfg(all(unix, not(all(target_os = "linux", target_env = "gnu"))))]
+type Limit = libc::c_int;
+
 /// Lowers a limit of this process; `None` takes that back.
 #[cfg(unix)]
-fn limit(what: libc::__rlimit_resource_t, to: Option<u64>) {
+fn limit(what: Limit, to: Option<u64>) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a limit of ours, and room for it.
     unsafe {
@@ -22,6 +28,15 @@ fn limit(what: libc::__rlimit_resource_t, to: Option<u64>) {
         limit.rlim_cur = to.unwrap_or(limit.rlim_max);
         assert_eq!(libc::setrlimit(what, &raw const limit), 0);
     }
+}
+
+/// How many bytes of address space are in use; elsewhere than on Linux something less.
+#[cfg(unix)]
+fn mapped() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    // SAFETY: no memory is involved.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    statm.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * page as u64
 }
 
 #[cfg(unix)]
@@ -34,8 +49,8 @@ process_tests! {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         runtime.run(|| {
             sleep(Duration::from_millis(1));
-            // What is mapped by now is more than this already.
-            limit(libc::RLIMIT_AS, Some(4 << 20));
+            // Enough for what is small: musl's allocator has nothing in store.
+            limit(libc::RLIMIT_AS, Some(mapped() + (1 << 20)));
             let error = Builder::new().bound().spawn(|| ());
             limit(libc::RLIMIT_AS, None);
             let error = error.unwrap_err();

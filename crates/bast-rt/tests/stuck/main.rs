@@ -129,7 +129,16 @@ fn main() -> ExitCode {
 
 fn run(role: &Role) -> Result<(), String> {
     let exe = std::env::current_exe().map_err(|e| e.to_string())?;
-    let mut child = Command::new(exe)
+    // What programs for this machine are run by, if the machine is only emulated (`cargo xtask cross`).
+    let mut command = match std::env::var_os("BAST_TEST_RUNNER") {
+        Some(runner) => {
+            let mut command = Command::new(runner);
+            command.arg(exe);
+            command
+        }
+        None => Command::new(exe),
+    };
+    let mut child = command
         .env(ROLE, role.name)
         .env("BAST_DEADLOCK", if role.name.ends_with("by force") { "force" } else { "auto" })
         .stdin(Stdio::null())

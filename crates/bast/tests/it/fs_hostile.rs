@@ -44,7 +44,8 @@ fn under(script: &str, name: &str, user: Option<u32>) {
         closed("closed", 0);
         closed("", if user.is_some() { 0o555 } else { 0o755 });
         let mut command = std::process::Command::new("sh");
-        command.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap());
+        command.args(["-c", script, "sh"]).args(crate::harness::runner());
+        command.arg(std::env::current_exe().unwrap());
         command.args(["--exact", &format!("fs_hostile::{side}::{name}"), "--ignored"]);
         command.env(DIR, &*dir);
         if let Some(id) = user.filter(|_| std::fs::metadata("/proc/self").unwrap().uid() == 0) {

@@ -239,3 +239,8 @@ pub(crate) mod on_bast {
         handle.fiber().name().map(str::to_owned)
     }
 }
+
+/// What programs for this machine are run by, if the machine is only emulated (`cargo xtask cross`).
+pub(crate) fn runner() -> Option<std::ffi::OsString> {
+    std::env::var_os("BAST_TEST_RUNNER")
+}

@@ -107,6 +107,7 @@ fn with_silent_name_server(name: &str) -> bool {
     let child = Command::new("unshare")
         .args(["-m", "sh", "-c", script, "sh"])
         .arg(&conf)
+        .args(crate::harness::runner())
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env(SILENT, "1")

@@ -25,6 +25,7 @@ fn child(test: &str, limit: &str) -> Child {
     let script = format!("{limit} exec env --default-signal=INT \"$0\" \"$@\"");
     Command::new("sh")
         .args(["-c", &script])
+        .args(crate::harness::runner())
         .arg(exe)
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(ROLE, "child")

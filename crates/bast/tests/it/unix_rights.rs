@@ -109,6 +109,7 @@ fn without_room_for_descriptors_nothing_leaks() {
         let name = "unix_rights::without_room_for_descriptors_nothing_leaks";
         let child = Command::new("sh")
             .args(["-c", "ulimit -n 100 && exec \"$@\"", "sh"])
+            .args(crate::harness::runner())
             .arg(std::env::current_exe().unwrap())
             .args(["--exact", name, "--nocapture", "--test-threads", "1"])
             .env(FEW, "1")

@@ -9,6 +9,11 @@ use std::time::Duration;
 pub(crate) const ROLE: &str = "BAST_STDIO_ROLE";
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// What programs for this machine are run by, if the machine is only emulated (`cargo xtask cross`).
+pub(crate) fn runner() -> Option<std::ffi::OsString> {
+    std::env::var_os("BAST_TEST_RUNNER")
+}
+
 pub(crate) struct Child {
     process: Arc<Mutex<std::process::Child>>,
     stdin: Option<ChildStdin>,
@@ -22,7 +27,15 @@ impl Child {
     }
 
     pub(crate) fn start_with(role: &str, stdin: Stdio, stdout: Stdio) -> Child {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        let this = std::env::current_exe().unwrap();
+        let mut command = match runner() {
+            Some(runner) => {
+                let mut command = Command::new(runner);
+                command.arg(this);
+                command
+            }
+            None => Command::new(this),
+        };
         if role == "exits_in_a_fiber"
             && let Ok(options) = std::env::var("ASAN_OPTIONS")
         {

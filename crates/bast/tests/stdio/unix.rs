@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 
 use crate::cases::Case;
-use crate::child::{Child, ROLE};
+use crate::child::{Child, ROLE, runner};
 
 /// Longer than a line takes to come, shorter than patience.
 const SHORT: Duration = Duration::from_millis(50);
@@ -67,7 +67,8 @@ fn streams_that_were_closed() {
     let mut child = Child::start_with("lines", writer.into(), reader.into());
     child.end();
     let mut command = Command::new("sh");
-    command.args(["-c", "exec \"$0\" <&- >&-"]).arg(std::env::current_exe().unwrap());
+    command.args(["-c", "exec \"$0\" \"$@\" <&- >&-"]).args(runner());
+    command.arg(std::env::current_exe().unwrap());
     Child::spawn(command.env(ROLE, "lines")).end();
 }
 

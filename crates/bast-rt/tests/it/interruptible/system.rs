@@ -13,10 +13,9 @@ fn checked(returned: isize) -> io::Result<usize> {
 }
 
 pub(super) fn nap(duration: Duration) -> io::Result<usize> {
-    let span = libc::timespec {
-        tv_sec: duration.as_secs() as libc::time_t,
-        tv_nsec: duration.subsec_nanos().into(),
-    };
+    // (By `as`, as both have names of their own in each C library, and libc's for musl's seconds is deprecated.)
+    let span =
+        libc::timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos().into() };
     // SAFETY: a time of ours, and nothing wanted back.
     checked(unsafe { libc::nanosleep(&raw const span, std::ptr::null_mut()) } as isize)
 }

@@ -15,6 +15,8 @@
 pub mod c;
 #[cfg(not(loom))]
 mod eventfd;
+#[cfg(all(target_env = "musl", target_arch = "x86_64"))]
+pub(crate) mod restore;
 
 use std::ffi::CStr;
 use std::io;
