@@ -24,7 +24,7 @@ fn pending<T: Send + 'static>(
     round: usize,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
-    let fiber = if round % 2 == 0 { bast::spawn_local(f) } else { bast::spawn(f) };
+    let fiber = if round.is_multiple_of(2) { bast::spawn_local(f) } else { bast::spawn(f) };
     bast::sleep(ms(1));
     fiber
 }
