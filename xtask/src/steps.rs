@@ -232,7 +232,13 @@ fn test(_: &Context) -> Result<(), String> {
 
 /// The documentation of all crates. Whoever needs it does this, which is nothing where it has been done.
 pub(crate) fn docs(_: &Context) -> Result<(), String> {
-    Cmd::cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()
+    document("--workspace", "")
+}
+
+/// Makes the documentation of these, without a warning.
+pub(crate) fn document(packages: &str, target: &str) -> Result<(), String> {
+    let cmd = Cmd::cargo("doc --no-deps").args(packages).args(target);
+    cmd.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
 fn loom(context: &Context) -> Result<(), String> {

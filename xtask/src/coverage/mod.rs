@@ -8,7 +8,8 @@
 //!
 //! An item is *re-exported* if bast's module of the same path says so, *covered* if that has a page of
 //! its own for it, with every method, field and trait; what is neither needs a reason, and a reason that
-//! nothing needs is an error.
+//! nothing needs is an error. `std::os::windows` is compared with bast's pages for Windows, so it takes a
+//! compiler that has a std for Windows.
 
 mod list;
 mod page;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::steps::{self, Context};
+use crate::{debian, windows};
 use list::List;
 
 /// The modules of std that bast has the shape of.
@@ -46,6 +48,15 @@ const MODULES: [&str; 20] = [
     "time",
 ];
 
+/// As above, on Windows.
+const WINDOWS: [&str; 5] = [
+    "os::windows",
+    "os::windows::ffi",
+    "os::windows::fs",
+    "os::windows::io",
+    "os::windows::process",
+];
+
 /// The step.
 pub(crate) fn run(context: &Context) -> Result<(), String> {
     let dir = context.root.join("xtask/coverage");
@@ -59,8 +70,13 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
     }
     let std = list::parse(&read(&items)?)?;
     steps::docs(context)?;
-    let docs = context.target.join("doc/bast");
-    let bast = modules(&docs, |module| docs.join(module.replace("::", "/")).is_dir())?;
+    let mut bast = modules(&context.target.join("doc/bast"), &MODULES)?;
+    if let Err(why) = debian::provide_target(windows::TARGET) {
+        println!("skipped: {why}");
+        return Ok(());
+    }
+    steps::document("-p bast --target", windows::TARGET)?;
+    bast.append(&mut modules(&context.target.join(windows::TARGET).join("doc/bast"), &WINDOWS)?);
     let reasons = reasons::parse(&read(&dir.join("reasons.txt"))?)?;
     let report = report::make(&std, &bast, &reasons)?;
     let path = context.root.join("COVERAGE.md");
@@ -74,10 +90,11 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
     Ok(())
 }
 
-/// The items of all modules that are `there`.
-fn modules(docs: &Path, there: impl Fn(&str) -> bool) -> Result<List, String> {
+/// The items of those modules that have pages.
+fn modules(docs: &Path, modules: &[&str]) -> Result<List, String> {
     let mut list = List::new();
-    for module in MODULES.iter().filter(|module| there(module)) {
+    let there = |module: &&&str| docs.join(module.replace("::", "/")).is_dir();
+    for module in modules.iter().filter(there) {
         list::add_module(&mut list, docs, module)?;
     }
     Ok(list)
@@ -95,8 +112,8 @@ fn relist(path: &Path) -> Result<(), String> {
             docs.display()
         ));
     }
-    let list = list::write(&modules(&docs, |_| true)?);
-    let head = "# The stable items of std's modules that bast has the shape of, on Linux.\n\
+    let list = list::write(&modules(&docs, &[&MODULES[..], &WINDOWS].concat())?);
+    let head = "# The stable items of std's modules that bast has the shape of.\n\
                 # Made by `cargo xtask coverage --relist`; after a change of the toolchain, make it again.\n";
     fs::write(path, format!("{head}{list}")).map_err(|e| format!("{}: {e}", path.display()))
 }

@@ -37,15 +37,8 @@ pub(crate) mod stdio;
 
 pub use overlapped::{OVERLAPPED, with_overlapped, with_overlapped_socket};
 
-/// Same as [`std::os::windows::io`].
-pub mod io {
-    // What this module's neighbours need of the other `io`.
-    pub(super) use std::io::{Error, Result};
-    pub use std::os::windows::io::*;
-}
-
 #[doc(no_inline)]
-pub use std::os::windows::ffi;
+pub use std::os::windows::{ffi, io};
 
 /// What other libraries own.
 pub(crate) type Owned = OwnedHandle;
@@ -112,7 +105,7 @@ pub(crate) fn with_std_udp<R>(handle: &Handle, f: impl FnOnce(&std::net::UdpSock
 }
 
 /// A second handle for the same open file.
-pub(crate) fn duplicate_handle(handle: &Handle) -> io::Result<Handle> {
+pub(crate) fn duplicate_handle(handle: &Handle) -> std::io::Result<Handle> {
     let duplicate = borrow_handle(handle).try_clone_to_owned()?;
     Ok(take_handle(duplicate, handle.as_ref().kind()))
 }
@@ -301,17 +294,17 @@ macro_rules! pipe_ends {
         }
 
         impl TryFrom<OwnedHandle> for $t {
-            type Error = io::Error;
+            type Error = std::io::Error;
 
-            fn try_from(handle: OwnedHandle) -> io::Result<$t> {
+            fn try_from(handle: OwnedHandle) -> std::io::Result<$t> {
                 <$t>::adopt(handle)
             }
         }
 
         impl TryFrom<$t> for OwnedHandle {
-            type Error = io::Error;
+            type Error = std::io::Error;
 
-            fn try_from(end: $t) -> io::Result<OwnedHandle> {
+            fn try_from(end: $t) -> std::io::Result<OwnedHandle> {
                 Ok(owned_handle(end.into_handle()))
             }
         }
@@ -328,7 +321,7 @@ pipe_ends!(
 
 /// Takes over the end of a pipe.
 #[allow(clippy::unnecessary_wraps)] // as on Unix
-pub(crate) fn adopt_pipe(end: OwnedHandle) -> io::Result<Handle> {
+pub(crate) fn adopt_pipe(end: OwnedHandle) -> std::io::Result<Handle> {
     Ok(take_handle(end, Kind::Pipe))
 }
 
