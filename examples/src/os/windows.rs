@@ -39,12 +39,8 @@ pub fn silence(_stream: &TcpStream) -> Duration {
 /// # Errors
 /// `WouldBlock` if that is nothing.
 pub fn peek(stream: &TcpStream) -> io::Result<usize> {
-    // bast's own operations are overlapped: whether a socket waits makes no difference to them.
-    let socket = SockRef::from(stream);
-    socket.set_nonblocking(true)?;
-    let peeked = socket.peek(&mut [MaybeUninit::uninit()]);
-    socket.set_nonblocking(false)?;
-    peeked
+    // bast's sockets are in non-blocking mode there.
+    SockRef::from(stream).peek(&mut [MaybeUninit::uninit()])
 }
 
 /// Whether what lies at `path` is this open file. (The metadata that std gives does not tell.)
