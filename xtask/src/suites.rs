@@ -40,15 +40,17 @@ pub(crate) struct Report {
     ignored: Vec<String>,
 }
 
-/// Builds all tests of these packages by `cargo`, a command of cargo's without its arguments.
+/// Builds all tests of these packages by `cargo`, a command of cargo's without its arguments; and the programs that
+/// they test.
 pub(crate) fn build(cargo: Cmd, target: &str, packages: &[&str]) -> Result<Vec<Binary>, String> {
-    let mut cmd = cargo.args("test --lib --tests --target").args(target);
+    let mut cmd = cargo.args("test --lib --test * --target").args(target);
     for package in packages {
         cmd = cmd.args("-p").args(package);
     }
     let mut suites = binaries::build(cmd)?;
     // From the ground up: what fails below need not be looked for above.
-    suites.sort_by_key(|suite| CRATES.iter().position(|(name, _)| *name == suite.package));
+    let place = |name: &str| CRATES.iter().position(|(known, _)| *known == name);
+    suites.sort_by_key(|suite| place(&suite.package).unwrap_or(CRATES.len()));
     Ok(suites)
 }
 
@@ -74,7 +76,7 @@ impl Report {
     /// Notes a run that has passed, by what it wrote.
     pub(crate) fn add(&mut self, suite: &Binary, how: &str, output: &str, seconds: f64) {
         // A runner of tests of its own (`harness = false`) may say nothing, but then it counts nothing either.
-        let [passed, ignored] = ["passed", "ignored"].map(|word| binaries::count(&output, word));
+        let [passed, ignored] = ["passed", "ignored"].map(|word| binaries::count(output, word));
         for line in output.lines() {
             if let Some((test, reason)) = line.split_once(" ... ignored") {
                 let test = test.trim_start_matches("test ");

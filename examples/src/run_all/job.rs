@@ -89,7 +89,8 @@ mod tests {
         let text = "echo 'a b' \"c\" d\\ e\n\n  # not this\nls\n";
         assert_eq!(words(text, &Form::Commands), [vec!["echo", "a b", "c", "d e"], vec!["ls"]]);
         assert_eq!(parse(text, &Form::Commands).unwrap()[1].line, 4);
-        assert_eq!(words("a | b", &Form::Shell), [["sh", "-c", "a | b"]]);
+        let [shell, flag] = if cfg!(windows) { ["cmd", "/C"] } else { ["sh", "-c"] };
+        assert_eq!(words("a | b", &Form::Shell), [[shell, flag, "a | b"]]);
         let form = |words: &[&str]| Form::Arguments(words.iter().map(|w| w.to_string()).collect());
         assert_eq!(words("#a b\n\n", &form(&["ls", "-l"])), [["ls", "-l", "#a b"]]);
         assert_eq!(words("x", &form(&["cp", "{}", "{}.old"])), [["cp", "x", "x.old"]]);

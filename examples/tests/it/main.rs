@@ -1,4 +1,7 @@
-//! The example programs, run as they are: real processes, raw sockets, real signals.
+//! The example programs, run as they are: real processes, raw sockets, real signals. For Windows, which has no such
+//! signals, they are used by `cargo xtask windows`.
+
+#![cfg(unix)]
 
 mod cases;
 mod chat;

@@ -16,18 +16,25 @@ pub(crate) const TARGET: &str = "x86_64-pc-windows-gnu";
 /// What has been brought to Windows so far.
 pub(crate) const PACKAGES: &[&str] = &["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast"];
 
+/// The example programs, which have tests of their own, and the directory of these.
+const PROGRAMS: (&str, &str) = ("bast-examples", "examples");
+
 /// Rounds of bast-io's randomised tests, a fifth of what they do on Linux: each of them asks Wine's server many times.
 /// `BAST_ROUNDS` says otherwise.
 const ROUNDS: &str = "4000";
 
-/// The drivers that there are.
+/// The drivers that there are. The simulator asks nothing of the system, and what it shows is shown on Linux: it is run
+/// for a package that is asked for by name.
 const DRIVERS: [&str; 2] = ["iocp", "sim"];
 
 pub(crate) fn run(context: &Context) -> Result<(), String> {
     let options = Options::new(&context.args, &["--debian", "--programs"])?;
     let has = |flag| options.flags.iter().any(|given| given == flag);
-    let packages = options.of(PACKAGES);
-    if packages.is_empty() {
+    let mut packages = options.of(PACKAGES);
+    let with_programs = options.packages.is_empty();
+    if with_programs {
+        packages.push(PROGRAMS.0);
+    } else if packages.is_empty() {
         return Err(format!("only {} can be run so far", PACKAGES.join(", ")));
     }
     let kit = match Kit::new(&context.target, has("--debian"))? {
@@ -37,14 +44,10 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
             return Ok(());
         }
     };
-    kit.serve()?;
-    if options.packages.is_empty() {
-        programs::run(&kit, context)?;
-    }
+    let mut suites = build(kit.cargo(), TARGET, &packages)?;
     if has("--programs") {
-        return Ok(());
+        suites.retain(|suite| suite.package == PROGRAMS.1);
     }
-    let suites = build(kit.cargo(), TARGET, &packages)?;
     let mut report = Report::default();
     kit.serve()?;
     let rounds = std::env::var("BAST_ROUNDS").unwrap_or_else(|_| ROUNDS.into());
@@ -55,15 +58,19 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
                 report.run(suite, &wine, "", &[])?;
                 continue;
             }
-            // As on Linux, the simulator is not for bast-rt's own tests.
-            let drivers = if suite.package == "bast-rt" { &DRIVERS[..1] } else { &DRIVERS[..] };
+            // As on Linux, it is not for bast-rt's own tests.
+            let simulated = !with_programs && suite.package != "bast-rt";
+            let drivers = if simulated { &DRIVERS[..] } else { &DRIVERS[..1] };
             for driver in drivers {
                 report.run(suite, &wine.clone().env("BAST_DRIVER", driver), driver, &[])?;
             }
         }
     }
+    if with_programs {
+        programs::run(&kit, context)?;
+    }
     // The face's examples: 24 s of a processor, most of it the compiler's.
-    if packages.contains(&"bast") {
+    if packages.contains(&"bast") && !has("--programs") {
         let cargo = kit.cargo_that_runs().env("BAST_DRIVER", DRIVERS[0]);
         cargo.args("test -q --doc -p bast --target").args(TARGET).run()?;
     }

@@ -13,8 +13,9 @@ use super::kit::Kit;
 use crate::examples::{Programs, use_each};
 use crate::steps::Context;
 
+/// They have been built, by what builds the tests: alone, cargo would choose other features for what they depend on, and
+/// build that once more.
 pub(super) fn run(kit: &Kit, context: &Context) -> Result<(), String> {
-    kit.cargo().args("build -p bast-examples --bins --target").args(TARGET).run()?;
     let dir = kit.built(&context.target).join(TARGET).join("debug");
     use_each(&Programs { dir, driver: "iocp", wine: Some(kit.wine()) }, context)
 }
