@@ -273,6 +273,23 @@ tests! {
         }
     }
 
+    /// A worker that had nothing left looks for the fibers that another one starts, and comes too late.
+    fn a_worker_that_comes_too_late_ends_as_well() {
+        for _ in 0..scaled(200) {
+            let runtime = workers(2);
+            let begun = Arc::new(AtomicBool::new(false));
+            let begins = Arc::clone(&begun);
+            let fiber = runtime.spawn(move || {
+                let _starts = OnDrop(|| for _ in 0..10 { drop(spawn(yield_now).join()) });
+                begins.store(true, SeqCst);
+                park();
+            });
+            until("the beginning", || begun.load(SeqCst));
+            runtime.shutdown(Duration::from_secs(60)).unwrap();
+            assert!(is_cancelled(&fiber.join()));
+        }
+    }
+
     /// A task is polled by a worker that has found nothing left but its timer: it may do what it likes, too, even after
     /// its future is gone. What it panicked with sends a fiber to the other worker, and waits.
     fn a_task_that_only_had_a_timer_may_send_fibers() {
