@@ -265,6 +265,7 @@ impl Worker {
         if !self.searching.get() && self.linger() {
             return;
         }
+        let counted = self.counted.get();
         if self.searching.get() || shared.idle.start_search(shared.posts.len()) {
             self.searching.set(true);
             if let Some(fiber) = self.steal() {
@@ -276,6 +277,10 @@ impl Worker {
                 self.stop_searching();
                 return;
             }
+        }
+        if counted && !self.counted.get() {
+            // It was about to take something that another one took. It has to count again before it sleeps.
+            return;
         }
         shared.idle.enter(self.index, self.searching.replace(false));
         // The second look, after which it is safe to sleep.

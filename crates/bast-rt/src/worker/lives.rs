@@ -173,13 +173,10 @@ impl Worker {
         }
     }
 
+    /// Whoever waits for what still flew is woken in here, and may be a task that is now to be polled here: the second look.
     fn is_drained(&self) -> bool {
-        self.live.get() == 0
-            && self.ready().is_empty()
-            && !self.has_fresh()
-            && !self.has_tasks()
-            && self.post.is_swept()
-            && self.ground()
+        let nothing_left = || self.live.get() == 0 && !self.is_busy() && self.post.is_swept();
+        nothing_left() && self.ground() && nothing_left()
     }
 
     /// On a bound thread: its fiber has come and ended, and so have those that it started here. No other can

@@ -1,12 +1,14 @@
 //! The end of a runtime: everything is cancelled, unwound and reported, and nothing hangs.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bast_rt::{Builder, JoinHandle, mask, park, run_blocking, sleep, spawn, yield_now};
+use bast_rt::{
+    Builder, JoinHandle, Sleep, mask, park, run_blocking, sleep, spawn, task, yield_now,
+};
 
 use crate::cancel::waits;
 use crate::support::{
@@ -220,7 +222,7 @@ tests! {
                 (0..i).for_each(|_| yield_now());
                 i
             })).collect();
-            drop(runtime);
+            runtime.shutdown(Duration::from_secs(60)).unwrap();
             for (i, fiber) in fibers.into_iter().enumerate() {
                 match fiber.join() {
                     Ok(value) => assert_eq!(value, i),
@@ -267,6 +269,63 @@ tests! {
             until("the beginning", || begun.load(SeqCst));
             runtime.shutdown(Duration::from_secs(60)).unwrap();
             assert!(is_cancelled(&last.join()));
+            assert_eq!(drops.get(), 1);
+        }
+    }
+
+    /// A worker that had nothing left looks for the fibers that another one starts, and comes too late.
+    fn a_worker_that_comes_too_late_ends_as_well() {
+        for _ in 0..scaled(200) {
+            let runtime = workers(2);
+            let begun = Arc::new(AtomicBool::new(false));
+            let begins = Arc::clone(&begun);
+            let fiber = runtime.spawn(move || {
+                let _starts = OnDrop(|| for _ in 0..10 { drop(spawn(yield_now).join()) });
+                begins.store(true, SeqCst);
+                park();
+            });
+            until("the beginning", || begun.load(SeqCst));
+            runtime.shutdown(Duration::from_secs(60)).unwrap();
+            assert!(is_cancelled(&fiber.join()));
+        }
+    }
+
+    /// A task is polled by a worker that has found nothing left but its timer: it may do what it likes, too, even after
+    /// its future is gone. What it panicked with sends a fiber to the other worker, and waits.
+    fn a_task_that_only_had_a_timer_may_send_fibers() {
+        for _ in 0..scaled(20).max(2) {
+            let runtime = workers(2);
+            let (begun, go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let drops = Drops::default();
+            let at = |worker| Builder::new().worker(worker);
+            let mut token = Some(drops.token());
+            let (begins, goes) = (Arc::clone(&begun), Arc::clone(&go));
+            let end = OnDrop(move || {
+                goes.store(true, SeqCst);
+                let mut token = token.take();
+                panic_any(OnDrop(move || {
+                    // Time for the other worker to go.
+                    thread::sleep(Duration::from_millis(20));
+                    let mut token = token.take();
+                    let waits = OnDrop(move || {
+                        let token = token.take();
+                        at(0).spawn(|| drop(token)).unwrap().join().unwrap_err();
+                    });
+                    drop(at(1).spawn(move || drop(waits)).unwrap());
+                }));
+            });
+            // The other worker takes the task, and is left with its timer, while this one is held.
+            let hog = runtime.run(move || at(0).spawn(move || {
+                drop(task::spawn(async move {
+                    let _end = end;
+                    begins.store(true, SeqCst);
+                    Sleep::new(Duration::from_secs(3600)).await;
+                }));
+                while !go.load(SeqCst) { thread::yield_now() }
+            }).unwrap());
+            until("the task", || begun.load(SeqCst));
+            runtime.shutdown(Duration::from_secs(60)).unwrap();
+            drop(hog.join());
             assert_eq!(drops.get(), 1);
         }
     }

@@ -104,14 +104,27 @@ tests! {
         let (here, there) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
         let to = there.local_addr().unwrap();
         let there = bast_io::Handle::from_owned(there.into(), bast_io::Kind::Datagram);
-        let stop = Arc::new(AtomicBool::new(false));
-        let spinning = runtime.spawn_task(spin(Arc::clone(&stop)));
-        let reader = runtime.spawn(move || bast_rt::ops::recv(&there, &mut [0; 8], 0, None));
-        std::thread::sleep(Duration::from_millis(5));
+        let (stop, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let turns = Arc::new(AtomicUsize::new(0));
+        let (stops, counts, begins) = (Arc::clone(&stop), Arc::clone(&turns), Arc::clone(&begun));
+        let spinning = runtime.spawn_task(async move {
+            while !stops.load(SeqCst) {
+                counts.fetch_add(1, SeqCst);
+                task::yield_now().await;
+            }
+        });
+        let reader = runtime.spawn(move || {
+            begins.store(true, SeqCst);
+            bast_rt::ops::recv(&there, &mut [0; 8], 0, None)
+        });
+        until("the reader", || begun.load(SeqCst));
+        // There is one worker: if the task goes on, the reader waits for what has not been sent.
+        let before = turns.load(SeqCst);
+        until("the task", || turns.load(SeqCst) > before);
         here.send_to(b"x", to).unwrap();
         assert_eq!(reader.join().unwrap().unwrap(), 1);
         stop.store(true, SeqCst);
-        assert!(spinning.join().unwrap() > 0);
+        spinning.join().unwrap();
     }
 
     /// A worker that is held strands no task.
