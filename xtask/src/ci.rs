@@ -21,9 +21,8 @@ use crate::steps::{ALL, Step};
 /// Longer than any step: each of its commands has a limit of its own.
 const LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// By hand for now: of some runs under Wine one fails (PLATFORM.md says with what), and which side is at fault is not known;
-/// and the emulated machine takes too long.
-const BY_HAND: [&str; 2] = ["windows", "aarch64"];
+/// By hand: the emulated machine takes too long.
+const BY_HAND: [&str; 1] = ["aarch64"];
 
 /// What was asked for.
 struct Options {

@@ -52,6 +52,17 @@ pub(crate) const ALL: &[Step] = &[
         run: coverage::run,
     },
     Step {
+        name: "windows",
+        about: "the tests and the example programs for Windows, by Wine",
+        options: &[
+            "--package P  of the crates this one; may come more than once",
+            "--repeat N   run the tests so often (default 1)",
+            "--programs   the example programs alone",
+            "--debian     built by Debian's compiler, also where rustup has a std for Windows",
+        ],
+        run: windows::run,
+    },
+    Step {
         name: "loom",
         about: "the lock-free protocols, every interleaving",
         options: &[],
@@ -119,17 +130,6 @@ pub(crate) const ALL: &[Step] = &[
             "--repeat N   run the tests so often (default 1)",
         ],
         run: kqueue::run,
-    },
-    Step {
-        name: "windows",
-        about: "the tests and the example programs for Windows, by Wine",
-        options: &[
-            "--package P  of the crates this one; may come more than once",
-            "--repeat N   run the tests so often (default 1)",
-            "--programs   the example programs alone",
-            "--debian     built by Debian's compiler, also where rustup has a std for Windows",
-        ],
-        run: windows::run,
     },
     Step {
         name: "races",
