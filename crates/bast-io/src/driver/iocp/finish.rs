@@ -146,7 +146,13 @@ pub(super) unsafe fn cancel_and_wait(record: NonNull<Record>) {
     unsafe {
         let handle = sys::handle((*record.as_ptr()).op.descriptor().unwrap_or(-1));
         let mut n = 0;
-        CancelIoEx(handle, overlapped(record));
+        // What was not found has ended, or Wine is busy with it (see `mod`).
+        while CancelIoEx(handle, overlapped(record)) == 0
+            && (&raw const (*overlapped(record)).Internal).read_volatile()
+                == e::STATUS_PENDING as usize
+        {
+            std::thread::yield_now();
+        }
         GetOverlappedResult(handle, overlapped(record), &raw mut n, 1);
     }
 }

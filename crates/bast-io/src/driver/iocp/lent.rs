@@ -58,6 +58,8 @@ pub(crate) struct Lent {
     pub(super) wait: HANDLE,
     /// Whether the waiting thread has posted, or is about to.
     pub(super) posted: AtomicBool,
+    /// Whether the kernel did not find it when it was to end.
+    pub(super) unheard: bool,
     pub(super) poll: Poll,
     /// The flags of a receive, which the kernel may read and write.
     pub(super) flags: u32,
@@ -73,6 +75,7 @@ impl Lent {
             event: null_mut(),
             wait: null_mut(),
             posted: AtomicBool::new(false),
+            unheard: false,
             poll: Poll {
                 timeout: i64::MAX,
                 count: 1,

@@ -23,7 +23,9 @@
 //! told to skip these, has succeeded; none for one that has failed. So after the call we know whether there will be
 //! one, and a record in flight (`inflight`) has exactly one to come. `CancelIoEx` makes none and takes none away: it
 //! ends the operation, whose packet then says `STATUS_CANCELLED`; or it came too late, and the packet, which may
-//! lie in the port already, has the real result. An accepted socket in it is closed if nobody takes it.
+//! lie in the port already, has the real result. An accepted socket in it is closed if nobody takes it. Too late is
+//! `ERROR_NOT_FOUND`, which Wine also says of what it is just about to go on with (a send, when there is room again) and
+//! which then waits on, uncancelled: so that is said to it again, until the packet is there (`unheard`).
 //!
 //! **Home.** A handle's packets go to one port for as long as it lives: to that of the driver that had the first
 //! operation on it which waits. An operation from *another* driver asks for no packet (the lowest bit of its event)
@@ -84,14 +86,16 @@ mod stage {
 /// Packets that are taken at a time.
 const BATCH: usize = 128;
 
-/// How often a call on the pool is interrupted: the one before may have come too early.
+/// How often what is to end is told so: the time before may have been too early.
 const URGE: Duration = Duration::from_millis(2);
 
 /// A driver on a completion port.
 pub(crate) struct Iocp {
     table: Table,
-    /// Records of which the kernel or a waiting thread has something.
+    /// Records of which the kernel or a waiting thread has something,
     inflight: List,
+    /// and those that were to end, and that the kernel did not find.
+    unheard: List,
     in_kernel: usize,
     /// Records with the pool.
     pooled: usize,
@@ -112,6 +116,7 @@ impl Iocp {
         Ok(Iocp {
             table: Table::default(),
             inflight: List::new(),
+            unheard: List::new(),
             in_kernel: 0,
             pooled: 0,
             calls: Vec::new(),
@@ -190,8 +195,26 @@ impl Iocp {
                 let op = &(*record.as_ptr()).op;
                 if op.waits_for() == Some((handle, Interest::Readable)) && !op.is_gated() {
                     (*record.as_ptr()).stage = stage::SHUT;
-                    CancelIoEx(sys::handle(handle.raw), lent::overlapped(record));
+                    self.end(record);
                 }
+            }
+        }
+    }
+
+    /// Has the kernel end an operation. (Too late is no error: the packet tells.)
+    ///
+    /// # Safety
+    /// `record` is in flight, with the kernel.
+    unsafe fn end(&mut self, record: NonNull<Record>) {
+        // SAFETY: the caller's promise: it is on that list. A handle that was closed meanwhile, or is another's by now,
+        // has no operation with this `OVERLAPPED`.
+        unsafe {
+            let handle = sys::handle((*record.as_ptr()).op.descriptor().unwrap_or(-1));
+            if CancelIoEx(handle, lent::overlapped(record)) == 0 && !(*record.as_ptr()).lent.unheard
+            {
+                (*record.as_ptr()).lent.unheard = true;
+                self.inflight.remove(record);
+                self.unheard.push_back(record);
             }
         }
     }
@@ -208,9 +231,7 @@ impl Iocp {
                     if (*r).stage == stage::KERNEL {
                         (*r).stage = stage::CANCELLED;
                     }
-                    // Too late is no error: the packet tells.
-                    let handle = sys::handle((*r).op.descriptor().unwrap_or(-1));
-                    CancelIoEx(handle, lent::overlapped(record));
+                    self.end(record);
                     return;
                 }
                 stage::OBJECT if (*r).lent.wait.is_null() || wait::unregister(record) => return,
@@ -238,7 +259,7 @@ impl Iocp {
             Wait::AtMost(d) => Some(d),
             Wait::Forever => None,
         };
-        if self.urged > 0 {
+        if self.urged > 0 || !self.unheard.is_empty() {
             self.urge();
             timeout = Some(timeout.map_or(URGE, |t| t.min(URGE)));
         }
@@ -292,7 +313,10 @@ impl Iocp {
         // SAFETY: the caller's promise: the kernel has let go of the record.
         unsafe {
             let record = lent::record(overlapped);
-            self.inflight.remove(record);
+            match std::mem::take(&mut (*record.as_ptr()).lent.unheard) {
+                true => self.unheard.remove(record),
+                false => self.inflight.remove(record),
+            }
             self.in_kernel -= 1;
             if !(*record.as_ptr()).lent.wait.is_null() {
                 wait::unregister(record);
@@ -313,9 +337,19 @@ impl Iocp {
         }
     }
 
-    /// Interrupts once more what is to be.
+    /// Interrupts, and ends, once more what is to be.
     #[cold]
     fn urge(&mut self) {
+        // (As many as packets are taken by a poll: else many that are late would be asked for again by each.)
+        let mut next = self.unheard.front();
+        for _ in 0..BATCH {
+            let Some(record) = next else { break };
+            // SAFETY: it is on the list, hence lent, and stays there until its packet is taken.
+            unsafe {
+                next = (*record.as_ptr()).next;
+                self.end(record);
+            }
+        }
         for &record in &self.calls {
             // SAFETY: it is with the pool, which leaves its stage alone; an urged one runs: it was not in the queue.
             unsafe {
@@ -400,14 +434,13 @@ impl Drop for Iocp {
                 self.cancel(record);
             }
         }
-        while self.in_kernel > 0 && self.take(None, &mut done).is_ok() {}
         for record in self.calls.clone() {
             // SAFETY: io 1: it is with the pool, hence lent.
             unsafe { self.cancel(record) };
         }
         // (With a list that is empty: no poll waits with something in its hands.)
         let mut ended = Done::new();
-        while self.urged > 0 && self.poll(Wait::Forever, &mut ended).is_ok() {
+        while self.in_kernel + self.urged > 0 && self.poll(Wait::Forever, &mut ended).is_ok() {
             done.append(&mut ended);
         }
         self.pooled -= self.pool.forget(&self.remote);

@@ -1,7 +1,7 @@
 //! The driver by its own measure: handles of other ports and of none, and what is left of them.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::{AsHandle, FromRawHandle, FromRawSocket, OwnedHandle};
@@ -171,6 +171,52 @@ fn cancels_race_with_completions() {
         println!("home {is_home}: {cancelled} of {rounds} cancelled, handles {before}, {after}");
         assert!(cancelled > 0 && cancelled < rounds, "the race was never a race");
         assert!(after < before + (rounds / 100).max(50), "{before} handles, then {after}");
+    }
+}
+
+/// A send of more than there is room for ends when it is cancelled, at whatever moment of the peer's reading that is,
+/// though the peer reads no more. (Wine does not find an operation that it is just about to go on with.)
+#[test]
+fn a_send_that_goes_on_is_cancelled() {
+    let (rounds, much) = (200u32, vec![0u8; 64 << 20]);
+    for is_home in [true, false] {
+        let (mut other, mut bench) = (Bench::new(), Bench::new());
+        let (ours, mut theirs) = pair();
+        let handle = ours.as_ref();
+        if !is_home {
+            let mut buf = [0u8];
+            let record = other.start(recv(handle, &mut buf));
+            other.cancel(record);
+            assert_eq!(other.wait(record), Outcome::CANCELLED);
+        }
+        theirs.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
+        // Odd: the peer is to read.
+        let (turn, begun) = (AtomicU32::new(0), Instant::now());
+        std::thread::scope(|s| {
+            let reader = s.spawn(|| {
+                let mut part = vec![0; 64 << 10];
+                // (It ends by itself if a round fails.)
+                while turn.load(SeqCst) != u32::MAX && begun.elapsed() < Duration::from_secs(100) {
+                    match turn.load(SeqCst) % 2 {
+                        0 => std::thread::sleep(Duration::from_micros(50)),
+                        _ => drop(theirs.read(&mut part)),
+                    }
+                }
+            });
+            for round in 0..rounds {
+                turn.store(2 * round + 1, SeqCst);
+                let op = Op::Send { handle, buf: much.as_ptr(), len: much.len(), flags: 0 };
+                let record = bench.start(op);
+                (0..round.wrapping_mul(0x9E37_79B9) >> 14).for_each(|_| std::hint::spin_loop());
+                bench.cancel(record);
+                turn.store(2 * round + 2, SeqCst);
+                let outcome = bench.wait(record);
+                assert!(outcome == Outcome::CANCELLED || outcome.0 > 0, "{outcome:?}");
+            }
+            turn.store(u32::MAX, SeqCst);
+            drop(ours);
+            reader.join().expect("the reader");
+        });
     }
 }
 
