@@ -74,7 +74,7 @@ impl Report {
     /// Notes a run that has passed, by what it wrote.
     pub(crate) fn add(&mut self, suite: &Binary, how: &str, output: &str, seconds: f64) {
         // A runner of tests of its own (`harness = false`) may say nothing, but then it counts nothing either.
-        let [passed, ignored] = ["passed", "ignored"].map(|word| binaries::count(&output, word));
+        let [passed, ignored] = ["passed", "ignored"].map(|word| binaries::count(output, word));
         for line in output.lines() {
             if let Some((test, reason)) = line.split_once(" ... ignored") {
                 let test = test.trim_start_matches("test ");
