@@ -89,13 +89,8 @@ impl Worker {
         if linger.in_a_row.get() == IN_A_ROW {
             linger.in_a_row.set(0);
             self.poll(Wait::No);
-            if self.is_busy() {
-                return true;
-            }
-            // Those of a worker that is held are anybody's (rt 4).
-            if self.shared.any_work() {
-                return false;
-            }
+            // That may have used up a wake: the loop looks at all that one can be for.
+            return true;
         }
         let end = self.driver().now() + MOMENT;
         let in_time = loop {

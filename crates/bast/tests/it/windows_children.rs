@@ -13,6 +13,7 @@ use crate::harness::{needs_kernel, until};
 
 const ROLE: &str = "BAST_TEST_ROLE";
 const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
+const STATUS_CONTROL_C_EXIT: i32 = 0xC000_013A_u32 as i32;
 
 /// What a child does.
 #[test]
@@ -200,7 +201,9 @@ fn a_tree_ends_as_a_whole() {
         // Terminated.
         let (mut child, grandchild) = tree(of("tree").creation_flags(CREATE_NEW_PROCESS_GROUP));
         let status = child.terminate(Duration::from_millis(50)).unwrap();
-        assert!(!status.success());
+        // By Ctrl-Break, of which Wine makes 0, or by force. Of itself it would end in ten minutes.
+        let codes = [STATUS_CONTROL_C_EXIT, bast_io::job::KILLED as i32, 0];
+        assert!(codes.contains(&status.code().unwrap()), "{status}");
         until("the grandchild has ended", || has_ended(&grandchild));
         // Killed by itself, as in std: what it has started goes on.
         let (mut child, grandchild) = tree(&mut of("tree"));
