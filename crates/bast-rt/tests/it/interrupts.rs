@@ -158,7 +158,7 @@ tests! {
         let set = AtomicBool::new(true);
         assert_eq!(interruptible(&set, || 3), Some(3));
         assert_eq!(interruptible(&set, yield_now), None);
-        assert_eq!(timeout(ms(1), || interruptible(&set, yield_now)), Ok(None));
+        assert_eq!(timeout(LONG, || interruptible(&set, yield_now)), Ok(None));
     }
 
     /// An unpark that comes while a thread is interrupted is kept.
