@@ -242,22 +242,26 @@ fn timeouts() {
         assert_eq!(mvar.read_timeout(Duration::ZERO).unwrap().id, 1);
         assert_eq!(mvar.take_timeout(Duration::ZERO).unwrap().id, 1);
         assert_eq!(alive.count(), 0);
-        // One that never ends.
+        // One that never ends. A fiber comes to each wait: one for both, which puts, sleeps and takes, would take back
+        // its own if this thread is away for as long as it sleeps.
         let mvar = Arc::new(mvar);
         for limit in [Duration::MAX, LONG] {
-            let other = Arc::clone(&mvar);
+            let (putter, taker) = (Arc::clone(&mvar), Arc::clone(&mvar));
             let token = alive.token(4);
-            let fiber = bast_rt::spawn(move || {
+            let putter = bast_rt::spawn(move || {
                 bast_rt::sleep(SHORT);
-                other.put(token);
-                bast_rt::sleep(SHORT);
-                other.take().id
+                putter.put(token);
             });
             let token = mvar.take_timeout(limit).unwrap();
             assert_eq!(token.id, 4);
+            putter.join().unwrap();
             mvar.put(token);
+            let taker = bast_rt::spawn(move || {
+                bast_rt::sleep(SHORT);
+                taker.take().id
+            });
             assert!(mvar.put_timeout(alive.token(5), limit).is_ok());
-            assert_eq!(fiber.join().unwrap(), 4);
+            assert_eq!(taker.join().unwrap(), 4);
             assert_eq!(mvar.read_timeout(limit).unwrap().id, 5);
             drop(mvar.take());
         }
