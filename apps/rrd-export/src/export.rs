@@ -51,6 +51,7 @@ fn usage(text: String) -> Fault {
 }
 
 fn try_export(args: &Export) -> Result<Exit, Fault> {
+    check_suffix(&args.output)?;
     let before = earlier(args)?;
     let (from, to) = interval(args, &before)?;
     let query = Query { cf: args.cf, from, to, resolution: args.resolution };
@@ -114,6 +115,19 @@ fn target(output: &Path) -> Target {
     match output.as_os_str() == "-" {
         true => Target::Stdout,
         false => Target::File(output.to_owned()),
+    }
+}
+
+/// A name promises what is in the file: none of these can be written, and CSV under such a name would mislead.
+const FOREIGN: [&str; 9] = ["bz2", "xz", "lz4", "lzma", "br", "zip", "7z", "Z", "zlib"];
+
+fn check_suffix(output: &Path) -> Result<(), Fault> {
+    match output.extension().and_then(|suffix| suffix.to_str()) {
+        Some(suffix) if FOREIGN.contains(&suffix) => Err(usage(format!(
+            "--output {}: .{suffix} cannot be written; .csv, .csv.gz, .csv.zst and .parquet can",
+            output.display()
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -18,7 +18,7 @@ use indicatif::ProgressBar;
 use jiff::Zoned;
 use rrd_file::Cf;
 use rrd_file::write::{Archive, Builder, Database, Kind, Source};
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
 use crate::cli;
 use crate::exit::{Exit, say};
@@ -144,7 +144,7 @@ pub fn command(args: &cli::Generate) -> Exit {
 }
 
 /// Makes the data set, with as many fibers as there are workers; `made` is told of each device's files. Existing files of
-/// the same names are replaced.
+/// the same names are replaced, but not a `devices.sqlite` of somebody else's.
 ///
 /// # Errors
 /// What could not be written, or makes no sense.
@@ -156,7 +156,13 @@ pub fn generate(plan: &Plan, made: impl Fn(u64) + Sync) -> Result<(), String> {
     let template = plan.template()?;
     bast::blocking(|| {
         fs::create_dir_all(&plan.dir).map_err(|error| at(&plan.dir, error))?;
-        database(plan).map_err(|error| format!("{}/devices.sqlite: {error}", plan.dir.display()))
+        let path = plan.dir.join("devices.sqlite");
+        let named = |error| format!("{}: {error}", path.display());
+        if !is_ours(&path).map_err(named)? {
+            let text = "was not made by `generate`: choose another directory, or move it away";
+            return Err(format!("{} {text}", path.display()));
+        }
+        database(plan, &path).map_err(named)
     })?;
     let workers = bast::available_parallelism().map_or(1, usize::from);
     let write = |device: u64| -> Result<(), String> {
@@ -185,10 +191,22 @@ pub fn generate(plan: &Plan, made: impl Fn(u64) + Sync) -> Result<(), String> {
     outcome.into_inner()
 }
 
-fn database(plan: &Plan) -> rusqlite::Result<()> {
-    let path = plan.dir.join("devices.sqlite");
-    let _ = fs::remove_file(&path);
+/// What a database that was made here says of itself, "bast".
+const APPLICATION: i32 = 0x6261_7374;
+
+/// Whether this name is free for the data set's own database.
+fn is_ours(path: &Path) -> rusqlite::Result<bool> {
+    if !path.try_exists().unwrap_or(true) {
+        return Ok(true);
+    }
+    let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    Ok(database.pragma_query_value(None, "application_id", |row| row.get(0)) == Ok(APPLICATION))
+}
+
+fn database(plan: &Plan, path: &Path) -> rusqlite::Result<()> {
+    let _ = fs::remove_file(path);
     let mut database = Connection::open(path)?;
+    database.pragma_update(None, "application_id", APPLICATION)?;
     let transaction = database.transaction()?;
     transaction.execute_batch(
         "CREATE TABLE devices (id INTEGER PRIMARY KEY, name TEXT NOT NULL, dc TEXT NOT NULL)",

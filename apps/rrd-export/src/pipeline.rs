@@ -157,14 +157,12 @@ pub fn run(
     let works = rest(begun.into_iter().chain(works), skip, Arc::clone(&watch.stop));
     let batches = exporter.batches(works);
     let all = Arc::clone(&exporter);
-    'files: for batch in batches.par_map(readers, move |works| all.run(works)) {
-        let mut left = watch.put(&mut output, batch)?;
-        while !left.is_empty() {
-            if is_set(&watch.stop) {
-                break 'files;
-            }
-            left = watch.put(&mut output, exporter.run(left))?;
-        }
+    let fed =
+        watch.feed(&mut output, &exporter, batches.par_map(readers, move |works| all.run(works)));
+    if let Err(fault) = fed {
+        // What has been read stays read. If it is the output that has failed, this does nothing.
+        let _ = output.checkpoint();
+        return Err(fault);
     }
     if is_set(&watch.stop) {
         output.checkpoint().map_err(Fault::writing)?;
@@ -342,6 +340,25 @@ impl Iterator for Files {
 
 impl Watch<'_> {
     /// Hands a batch to the output. Returns what is left of it to do.
+    /// Puts what the batches come to, until there are no more or somebody says stop.
+    fn feed(
+        &mut self,
+        output: &mut Output,
+        exporter: &Exporter,
+        batches: impl Iterator<Item = Batch>,
+    ) -> Result<(), Fault> {
+        for batch in batches {
+            let mut left = self.put(output, batch)?;
+            while !left.is_empty() {
+                if is_set(&self.stop) {
+                    return Ok(());
+                }
+                left = self.put(output, exporter.run(left))?;
+            }
+        }
+        Ok(())
+    }
+
     fn put(&mut self, output: &mut Output, batch: Batch) -> Result<Vec<Work>, Fault> {
         for outcome in batch.outcomes {
             match outcome {

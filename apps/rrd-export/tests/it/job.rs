@@ -212,6 +212,7 @@ fn what_makes_no_sense_is_told_before_anything_is_written() {
         (&["--report", "/nowhere/x.tsv"], 1, "/nowhere/x.tsv"),
         (&["--reader", "rrdtool", "--rrdtool", "/nowhere/rrdtool"], 1, "rrdtool"),
         (&["--from", "0", "--to", "1000"], 1, "1980"),
+        (&["--output", "x.csv.bz2"], 2, ".bz2 cannot be written; .csv, .csv.gz, .csv.zst and"),
         (&["--output", "/nowhere/x.csv"], 1, "/nowhere/x.csv"),
         (&["--output", "/dev/full"], 1, "No space left"),
         (&["--output", "-", "--resume"], 1, "--output"),
@@ -292,4 +293,26 @@ fn generate_says_how_to_export_and_the_man_page_is_one() {
     assert!(page.starts_with(b".ie") || page.starts_with(b".TH"));
     let wrong = program().arg("generate").arg(Path::new("/dev/null/x")).output().unwrap();
     assert_eq!(wrong.status.code(), Some(1));
+}
+
+#[test]
+fn generate_replaces_its_own_devices_and_nobody_elses() {
+    let dir = tempfile::tempdir().unwrap();
+    let generate = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rrd-export"));
+        command.arg("generate").arg(dir.path()).args(["--devices", "1", "--files", "1"]);
+        command.output().unwrap()
+    };
+    assert!(generate().status.success());
+    assert!(generate().status.success());
+    let devices = dir.path().join("devices.sqlite");
+    fs::remove_file(&devices).unwrap();
+    for others in [&b"no database"[..], b""] {
+        fs::write(&devices, others).unwrap();
+        let Output { status, stderr, .. } = generate();
+        let told = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(1), "{told}");
+        assert!(told.contains("was not made by `generate`"), "{told}");
+        assert_eq!(fs::read(&devices).unwrap(), others);
+    }
 }

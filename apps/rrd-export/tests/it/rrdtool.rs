@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use rrd_export::reader::native::Native;
@@ -164,6 +164,39 @@ fn without_rrdtool_nothing_can_be_read_and_it_says_what_to_do() {
     let fatal =
         errors.iter().find(|error| matches!(error, ReadError::Fatal(_))).unwrap().to_string();
     assert!(fatal.contains("again and again") && fatal.contains("librrd.so.8"), "{fatal}");
+}
+
+/// It is no use to go on, but what has been read is kept for the run that does.
+#[test]
+fn rrdtool_that_is_gone_costs_no_file_that_was_read() {
+    let fleet = Fleet::new(60);
+    let asked = fleet.path("asked");
+    // Answers as many as it is told to, and then takes itself away.
+    let answers = |count: u32| {
+        let asked = asked.display();
+        let answer = format!("echo x >>{asked}; {ANSWER}");
+        let text = format!(
+            "n=0; while read -r line; do n=$((n+1)); [ $n -gt {count} ] && rm $0 && exit; {answer}; done"
+        );
+        script(fleet.dir.path(), &text)
+    };
+    let rrdtool = answers(u32::MAX).display().to_string();
+    let one = ["--daemons", "1", "--readers", "1", "--checkpoint", "1h", "--reader", "rrdtool"];
+    let all = [&one[..], &["--rrdtool", &rrdtool]].concat();
+    let expected = fleet.export("whole.csv", &all);
+
+    let path = fleet.path("out.csv");
+    answers(21);
+    let Output { status, stderr, .. } = fleet.command(&path, &all).output().unwrap();
+    let told = String::from_utf8_lossy(&stderr);
+    assert_eq!(status.code(), Some(1), "{told}");
+    assert!(told.contains("is not installed") && !path.exists(), "{told}");
+    std::fs::remove_file(&asked).unwrap();
+    answers(u32::MAX);
+    let resumed = fleet.export("out.csv", &[&all[..], &["--resume"]].concat());
+    assert_eq!(String::from_utf8_lossy(&resumed), String::from_utf8_lossy(&expected));
+    // The first answer of the 21 was for the columns.
+    assert_eq!(std::fs::read_to_string(&asked).unwrap().lines().count(), 40);
 }
 
 #[test]
