@@ -20,6 +20,7 @@ mod h2spec;
 mod kqueue;
 mod load;
 mod rrd;
+mod stalls;
 mod steps;
 mod suites;
 mod tidy;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
     }
     let result = match args[0].as_str() {
         "ci" => ci::run(&args[1..]),
+        stalls::RUNNER => stalls::stalled(&args[1..]),
         name => match find(name) {
             Ok(step) => Context::new(&args[1..]).and_then(|context| run(step, &context)),
             Err(fault) => Err(fault),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::binaries::{self, beside_each_other};
 use crate::cmd::{Cmd, is_installed};
-use crate::{aarch64, coverage, cross, ecosystem, examples, h2spec, kqueue, rrd, tidy, windows};
+use crate::{
+    aarch64, coverage, cross, ecosystem, examples, h2spec, kqueue, rrd, stalls, tidy, windows,
+};
 
 /// The drivers every Linux has, the second by falling back where the kernel forbids the first.
 pub(crate) const DRIVERS: [&str; 2] = ["uring", "epoll"];
@@ -130,6 +132,15 @@ pub(crate) const ALL: &[Step] = &[
             "--repeat N   run the tests so often (default 1)",
         ],
         run: kqueue::run,
+    },
+    Step {
+        name: "stalls",
+        about: "the tests with threads that are stopped at random (long)",
+        options: &[
+            "--package P  of the crates this one; may come more than once",
+            "--repeat N   run the tests so often (default 1), with other stops and workers each time",
+        ],
+        run: stalls::run,
     },
     Step {
         name: "races",
