@@ -170,7 +170,7 @@ mod tests {
         });
         for i in 0..4 {
             let opened = told
-                .recv_timeout(std::time::Duration::from_secs(10))
+                .recv_timeout(std::time::Duration::from_secs(100))
                 .unwrap_or_else(|e| panic!("{i} waits: {e}"));
             match opened {
                 Ok(mode) => assert_eq!((i < 2, mode & c::O_NONBLOCK), (true, 0)),

@@ -110,7 +110,8 @@ pub enum Op {
         to_offset: Option<u64>,
         len: u32,
     },
-    /// `sendfile` from a file at `offset` to a socket.
+    /// `sendfile` from a file at `offset` to a socket. At the end of the file it completes with 0 whether there is
+    /// room or not.
     SendFile { to: HandleRef, file: HandleRef, offset: u64, len: usize },
     /// Completes with 0 when the handle is ready (the thesis' `threadWaitRead` / `threadWaitWrite`).
     /// Moves no data. (On Windows also when an object is signalled; `EOPNOTSUPP` for a pipe with a synchronous handle.)

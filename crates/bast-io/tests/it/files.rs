@@ -15,6 +15,7 @@ on_every_driver!(
     statx,
     fsync,
     sendfile,
+    what_has_ended_takes_no_room,
     many_at_once,
 );
 
@@ -236,6 +237,23 @@ fn sendfile(rig: &mut Rig) {
     }
     got.extend(rig.recv_exact(&b, data.len()));
     assert!(got == data[100..], "{} of {}", got.len(), data.len() - 100);
+}
+
+fn what_has_ended_takes_no_room(rig: &mut Rig) {
+    let temp = Temp::new(rig, "ended");
+    let file = temp.open(rig, NEW).expect("created");
+    write_all(rig, &file, b"short", Some(0));
+    let (a, b) = rig.pair();
+    // Full, and nobody reads.
+    let (blocked, sent) = rig.fill(&a);
+    rig.cancel(blocked);
+    let sent = sent + rig.wait(blocked).into_result().unwrap_or(0);
+    for offset in [5, 5000] {
+        let op = Op::SendFile { to: a.as_ref(), file: file.as_ref(), offset, len: 9 };
+        assert_eq!(rig.run(op).0, 0);
+    }
+    drop(a);
+    assert_eq!(rig.recv_exact(&b, sent + 1).len(), sent);
 }
 
 fn many_at_once(rig: &mut Rig) {

@@ -49,7 +49,7 @@ macro_rules! on_real_drivers {
 }
 
 /// How long a test may take before the whole run is given up.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Runs `body`; aborts the process with a message if it hangs.
 pub fn watched<T>(what: &str, patience: Duration, body: impl FnOnce() -> T) -> T {

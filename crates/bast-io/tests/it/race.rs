@@ -404,7 +404,8 @@ mod threads {
         });
         let mut dice = Dice::new(seed());
         let (mut ready, mut cancelled) = (0, 0);
-        for _ in 0..rounds(20_000) {
+        // (The other thread may begin late.)
+        while ready == 0 || ready + cancelled < rounds(20_000) {
             let handle = HandleRef::foreign(here.as_socket());
             let ticket = rig.start(Op::Poll { handle, interest: Interest::Readable });
             dawdle(rig, &mut dice);
@@ -423,7 +424,6 @@ mod threads {
         stop.store(true, Ordering::Relaxed);
         thread.join().expect("the writer");
         println!("{ready} ready, {cancelled} cancelled");
-        assert!(ready > 0);
     }
 
     #[cfg(unix)]
@@ -446,7 +446,8 @@ mod threads {
         });
         let mut dice = Dice::new(seed());
         let (mut ready, mut cancelled) = (0, 0);
-        for _ in 0..rounds(20_000) {
+        // (The other thread may begin late.)
+        while ready == 0 || ready + cancelled < rounds(20_000) {
             let handle = HandleRef::foreign(fd.as_fd());
             let ticket = rig.start(Op::Poll { handle, interest: Interest::Readable });
             dawdle(rig, &mut dice);
@@ -464,6 +465,5 @@ mod threads {
         stop.store(true, Ordering::Relaxed);
         thread.join().expect("the writer");
         println!("{ready} ready, {cancelled} cancelled");
-        assert!(ready > 0);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bast_io::{DriverKind, Handle, Kind, Op, SockAddr, Wait, c};
 
-use crate::harness::{Dice, Rig, errno, is_wanted, rounds, sock, watched};
+use crate::harness::{Dice, PATIENCE, Rig, errno, is_wanted, rounds, sock, watched};
 
 fn rig(seed: u64) -> Rig {
     Rig::seeded(DriverKind::Sim, seed).expect("the simulator is always there")
@@ -108,9 +108,10 @@ fn the_same_seed_gives_the_same_run() {
     if !is_wanted(DriverKind::Sim) {
         return;
     }
-    watched("sim", Duration::from_secs(150), || {
+    watched("sim", PATIENCE, || {
         let mut runs = Vec::new();
-        for seed in 0..20 {
+        let seeds = (rounds(20_000) as u64 / 1_000).max(2);
+        for seed in 0..seeds {
             let one = run(seed, 300);
             assert_eq!(one, run(seed, 300), "seed {seed}");
             // From another thread too.
@@ -120,7 +121,7 @@ fn the_same_seed_gives_the_same_run() {
         }
         runs.sort();
         runs.dedup();
-        assert_eq!(runs.len(), 20, "different seeds give different runs");
+        assert_eq!(runs.len() as u64, seeds, "different seeds give different runs");
     });
 }
 
@@ -129,7 +130,7 @@ fn every_seed_keeps_the_contract() {
     if !is_wanted(DriverKind::Sim) {
         return;
     }
-    watched("sim", Duration::from_secs(150), || {
+    watched("sim", PATIENCE, || {
         let mut total = 0;
         for seed in 1_000..1_000 + rounds(20_000) as u64 / 60 {
             total += run(seed, 60).len();
@@ -143,7 +144,7 @@ fn time_is_virtual() {
     if !is_wanted(DriverKind::Sim) {
         return;
     }
-    watched("sim", Duration::from_secs(60), || {
+    watched("sim", PATIENCE, || {
         let mut rig = rig(1);
         let real = Instant::now();
         let before = rig.now();
@@ -167,7 +168,7 @@ fn retrying_brings_what_is_under_way() {
     if !is_wanted(DriverKind::Sim) {
         return;
     }
-    watched("sim", Duration::from_secs(60), || {
+    watched("sim", PATIENCE, || {
         for seed in 0..20 {
             let mut rig = rig(seed);
             let (a, b) = rig.pair();
@@ -191,7 +192,7 @@ fn a_full_backlog_times_out() {
     if !is_wanted(DriverKind::Sim) {
         return;
     }
-    watched("sim", Duration::from_secs(60), || {
+    watched("sim", PATIENCE, || {
         let mut rig = rig(3);
         let (_listener, addr) = rig.listener(1);
         let _first = rig.connect(addr).expect("connected");
@@ -206,7 +207,7 @@ fn forever_sleeps_until_another_thread_helps() {
     if !is_wanted(DriverKind::Sim) {
         return;
     }
-    watched("sim", Duration::from_secs(60), || {
+    watched("sim", PATIENCE, || {
         let mut rig = rig(5);
         let (a, b) = rig.pair();
         let waiting = rig.start_recv(a.as_ref(), 1, 0);
@@ -251,7 +252,7 @@ fn worlds_are_apart() {
     if !is_wanted(DriverKind::Sim) {
         return;
     }
-    watched("sim", Duration::from_secs(60), || {
+    watched("sim", PATIENCE, || {
         let (mut one, mut two) = (rig(1), rig(1));
         let (a, b) = one.pair();
         assert!(a.is_simulated());
@@ -282,7 +283,7 @@ fn worlds_end_with_their_descriptors() {
     if !is_wanted(DriverKind::Sim) {
         return;
     }
-    watched("sim", Duration::from_secs(60), || {
+    watched("sim", PATIENCE, || {
         // There can be 256 worlds at once: a thousand of them one after another are possible only if
         // what an operation made for nobody is closed with its driver (contract io 2).
         for seed in 0..1_000 {
@@ -306,7 +307,7 @@ fn closing_under_an_operation_cancels_it() {
     if !is_wanted(DriverKind::Sim) {
         return;
     }
-    watched("sim", Duration::from_secs(60), || {
+    watched("sim", PATIENCE, || {
         for seed in 0..50 {
             let mut rig = rig(seed);
             let (a, b) = rig.pair();
@@ -328,7 +329,7 @@ fn what_it_does_not_have_is_refused() {
     if !is_wanted(DriverKind::Sim) {
         return;
     }
-    watched("sim", Duration::from_secs(60), || {
+    watched("sim", PATIENCE, || {
         let mut rig = rig(1);
         let unix = Op::Socket { domain: c::AF_UNIX, kind: c::SOCK_STREAM, protocol: 0 };
         assert!(rig.run(unix).is_errno(c::EAFNOSUPPORT));

@@ -127,7 +127,7 @@ impl Readiness {
                 Op::Connect { .. } => self.connect(record),
                 Op::Again { handle, interest } => self.again(record, *handle, *interest),
                 Op::Poll { .. } | Op::Splice { .. } => self.advance(record),
-                Op::SendFile { to, .. } => self.send_file(record, *to),
+                Op::SendFile { to, .. } => self.send_file(record, *to, false),
                 _ => match op.waits_for() {
                     Some((handle, interest)) => self.start(record, op, handle, interest),
                     None if op.is_immediate() => Some(sys::call(op, Mode::NoWait)),

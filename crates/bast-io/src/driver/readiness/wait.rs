@@ -134,7 +134,7 @@ impl Readiness {
         let op = unsafe { &(*record.as_ptr()).op };
         if let Op::SendFile { to, .. } = *op {
             // SAFETY: the caller's promise.
-            return unsafe { self.send_file(record, to) };
+            return unsafe { self.send_file(record, to, true) };
         }
         let tried = sys::spliced(op);
         if let Some(outcome) = tried
@@ -172,18 +172,24 @@ impl Readiness {
     /// Sends what is in memory. The disk is the pool's to wait for; for room in the socket the record is
     /// queued: the call that found none sees to an edge when there is.
     ///
+    /// `tried`: it has been told of no room before, and so there is something to send. Until then the pool is not
+    /// kept from it by a full socket: at the end of the file there is nothing to find room for.
+    ///
     /// # Safety
     /// As [`Readiness::start`].
     pub(super) unsafe fn send_file(
         &mut self,
         record: NonNull<Record>,
         to: HandleRef,
+        tried: bool,
     ) -> Option<Outcome> {
         // SAFETY: the caller's promise.
         unsafe {
             let outcome = warm::send_file(&(*record.as_ptr()).op);
-            // The pool may have been here already, and found no room.
-            let room = outcome.unwrap_or_else(|| sys::poll_now(to.raw, Interest::Writable));
+            let room = match outcome {
+                None if tried => sys::poll_now(to.raw, Interest::Writable),
+                known => known.unwrap_or(Outcome(0)),
+            };
             match outcome {
                 _ if room.is_errno(c::EAGAIN) => self.enqueue(record, to, Interest::Writable),
                 None => self.offload(record),

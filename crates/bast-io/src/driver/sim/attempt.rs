@@ -89,13 +89,15 @@ pub(super) unsafe fn attempt(
                 }
             }
             Op::SendFile { file, offset, len, .. } => {
-                let room = world.send_room(serial)?;
                 let file = world.serial(file.raw)?;
+                // At the end of the file there is nothing to find room for.
+                if world.read_file(file, len.min(1), Some(offset))?.is_empty() {
+                    return Ok(0);
+                }
+                let room = world.send_room(serial)?;
                 let bytes = world.read_file(file, len.min(room).min(1 << 30), Some(offset))?;
                 let n = bytes.len() as i32;
-                if n > 0 {
-                    world.send(serial, bytes);
-                }
+                world.send(serial, bytes);
                 Ok(n)
             }
             Op::Poll { interest: Interest::Readable, .. }

@@ -65,8 +65,10 @@ fn a_socket_that_a_clone_has_set_blocking_does_not_block_the_driver() {
         let send = |len| Op::SendFile { to: ours.as_ref(), file: file.as_ref(), offset: 0, len };
         assert_eq!(b.run(send(10)), Outcome(10));
         clone.set_nonblocking(false).expect("mode");
+        // Read once it is full; or much later, so that a driver's thread that waits is seen to have waited.
+        let (full, reads) = std::sync::mpsc::channel();
         let reader = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_secs(2));
+            let _ = reads.recv_timeout(Duration::from_secs(100));
             std::io::copy(&mut theirs, &mut std::io::sink()).expect("read")
         });
         let (start, mut sent) = (Instant::now(), 10);
@@ -78,11 +80,13 @@ fn a_socket_that_a_clone_has_set_blocking_does_not_block_the_driver() {
                 break record;
             }
             sent += b.collect(1)[0].1.0 as u64;
-            assert!(start.elapsed() < Duration::from_secs(2), "the driver's thread waited");
+            assert!(start.elapsed() < Duration::from_secs(90), "the driver's thread waited");
         };
         // SAFETY: it is under way.
         unsafe { b.driver.cancel(record) };
         sent += u64::try_from(b.collect(1)[0].1.0).unwrap_or(0);
+        assert!(start.elapsed() < Duration::from_secs(90), "the driver's thread waited");
+        full.send(()).expect("somebody listens");
         drop((ours, clone));
         assert_eq!(reader.join().expect("reader"), sent);
     });

@@ -4,9 +4,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-unsafe fn nap(data: *mut ()) -> i32 {
-    std::thread::sleep(Duration::from_millis(data as u64));
+/// A call that takes a while from the moment in which it is let go. (A test that has failed forgets to.)
+unsafe fn held(data: *mut ()) -> i32 {
+    // SAFETY: a gate for ever, see `call`.
+    let gate = unsafe { &*data.cast::<AtomicBool>() };
+    let end = Instant::now() + Duration::from_secs(150);
+    while !gate.load(Ordering::Acquire) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(60));
     9
+}
+
+fn call(gate: &'static AtomicBool) -> Op {
+    let data = std::ptr::from_ref(gate).cast_mut().cast();
+    Op::Call { call: held, data, interruptible: false, limited: false }
 }
 
 #[test]
@@ -26,18 +38,16 @@ fn dropping_a_driver_with_everything_pending() {
         ops.push(recv(&ours, &mut buf[32..]));
         ops.push(Op::Read { handle: read, buf: buf.as_mut_ptr(), len: 8, offset: None });
         ops.push(Op::Accept { handle: accept, addr: null_mut() });
-        ops.push(Op::Call {
-            call: nap,
-            data: 100 as *mut (),
-            interruptible: false,
-            limited: false,
-        });
+        static GATE: AtomicBool = AtomicBool::new(false);
+        GATE.store(false, Ordering::Release);
+        ops.push(call(&GATE));
         let lent: Vec<Lent> = ops.into_iter().map(|op| b.start(op)).collect();
         b.nothing();
-        let start = Instant::now();
         let fresh = Inner::Readiness(Box::new(Readiness::new(&config()).expect("epoll")));
+        let start = Instant::now();
+        GATE.store(true, Ordering::Release);
         drop(std::mem::replace(&mut b.driver.inner, fresh));
-        assert!(start.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(60));
         for record in lent {
             // SAFETY: leaked by `start`, and nobody has it any more.
             drop(unsafe { Box::from_raw(record.as_ptr()) });
@@ -48,23 +58,13 @@ fn dropping_a_driver_with_everything_pending() {
 #[test]
 fn calls_run_on_the_pool_and_wakes_end_waits() {
     each(|b| {
-        let (slow, quick) = (
-            b.start(Op::Call {
-                call: nap,
-                data: 60 as *mut (),
-                interruptible: false,
-                limited: false,
-            }),
-            b.start(Op::Call {
-                call: nap,
-                data: null::<()>().cast_mut(),
-                interruptible: false,
-                limited: false,
-            }),
-        );
+        static GATES: [AtomicBool; 2] = [const { AtomicBool::new(true) }; 2];
+        GATES[0].store(false, Ordering::Release);
+        let [slow, quick] = GATES.each_ref().map(|gate| b.start(call(gate)));
         assert_eq!(b.driver.pending(), 2);
-        let all = b.collect(2);
-        assert_eq!(all, [(quick, Outcome(9)), (slow, Outcome(9))]);
+        assert_eq!(b.collect(1), [(quick, Outcome(9))]);
+        GATES[0].store(true, Ordering::Release);
+        assert_eq!(b.collect(1), [(slow, Outcome(9))]);
         let waker = b.driver.waker();
         for early in [true, false] {
             let start = Instant::now();
@@ -78,15 +78,15 @@ fn calls_run_on_the_pool_and_wakes_end_waits() {
             });
             if early {
                 thread.join().expect("waker");
-                b.poll(Wait::Forever);
+                b.poll(Wait::AtMost(Duration::from_secs(100)));
             } else {
                 // Told before the wake, so that no poll begins after the wake was used up.
                 while !woken.load(Ordering::SeqCst) {
-                    b.poll(Wait::AtMost(Duration::from_secs(20)));
+                    b.poll(Wait::AtMost(Duration::from_secs(100)));
                 }
                 thread.join().expect("waker");
             }
-            assert!(start.elapsed() < Duration::from_secs(10));
+            assert!(start.elapsed() < Duration::from_secs(60));
         }
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(5) {

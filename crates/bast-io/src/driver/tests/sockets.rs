@@ -70,17 +70,31 @@ fn readers_and_writers_of_one_stream_at_once() {
         let big = vec![7u8; 32 << 20];
         let mut bufs = [[0u8; 4]; 3];
         let readers: Vec<_> = bufs.iter_mut().map(|buf| b.start(recv(&ours, buf))).collect();
-        let first = b.run(send(&ours, &big)).0 as usize;
-        assert!(first < big.len(), "the buffers took it all");
-        let writer = b.start(send(&ours, &big[first..]));
-        b.nothing();
+        let mut sent = b.run(send(&ours, &big)).0 as usize;
+        let mut writer = b.start(send(&ours, &big[sent..]));
         for n in 0..3u8 {
             theirs.write_all(&[n; 4]).expect("write");
-            let all = b.collect(1);
-            assert_eq!(all, [(readers[usize::from(n)], Outcome(4))], "oldest first");
-            assert_eq!(bufs[usize::from(n)], [n; 4]);
+            let mut served = false;
+            while !served {
+                for (record, outcome) in b.collect(1) {
+                    if record == writer {
+                        // A kernel may find more room, though nobody reads.
+                        sent += usize::try_from(outcome.0).expect("sent");
+                        assert!(sent < big.len(), "the buffers took it all");
+                        writer = b.start(send(&ours, &big[sent..]));
+                        continue;
+                    }
+                    assert_eq!(
+                        (record, outcome),
+                        (readers[usize::from(n)], Outcome(4)),
+                        "oldest first"
+                    );
+                    assert_eq!(bufs[usize::from(n)], [n; 4]);
+                    served = true;
+                }
+            }
         }
-        let mut sink = vec![0; first];
+        let mut sink = vec![0; sent];
         theirs.read_exact(&mut sink).expect("read");
         let all = b.collect(1);
         assert_eq!(all[0].0, writer);
