@@ -11,7 +11,7 @@ use windows_sys::Win32::System::IO::{CancelIoEx, GetOverlappedResult};
 
 use super::launch::close_event;
 use super::lent::overlapped;
-use super::stage;
+use super::{half, stage};
 use crate::sys::{self, Mode, c};
 use crate::{Op, Outcome, Record};
 
@@ -129,6 +129,7 @@ pub(super) unsafe fn give_up(record: NonNull<Record>) {
         let lent = &mut (*record.as_ptr()).lent;
         if !lent.event.is_null() {
             close_event(std::mem::replace(&mut lent.event, null_mut()));
+            half::back();
         }
         if !lent.accept.is_null() {
             let accept = Box::from_raw(std::mem::replace(&mut lent.accept, null_mut()));

@@ -26,7 +26,7 @@ use windows_sys::Win32::System::Threading::CreateEventW;
 
 use super::lent::{Accept, overlapped};
 use super::table::Place;
-use super::{Iocp, finish, stage, wait};
+use super::{Iocp, finish, half, stage, wait};
 use crate::op::Interest;
 use crate::sys::{self, Mode, Transfer, c};
 use crate::{HandleRef, Kind, Op, Outcome, Record, SockAddr};
@@ -74,6 +74,7 @@ impl Iocp {
                     return Some(sys::last_error());
                 }
                 (*r).lent.event = event;
+                half::away();
                 // The lowest bit: no packet to the port that the handle may have.
                 (*r).lent.overlapped.hEvent = (event as usize | 1) as HANDLE;
             }

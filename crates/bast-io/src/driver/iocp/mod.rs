@@ -38,6 +38,7 @@
 //! **Wake.** The waker posts a packet to the port, if the driver sleeps; there is nothing else to wait on.
 
 mod finish;
+pub(crate) mod half;
 mod launch;
 mod lent;
 mod table;
@@ -113,6 +114,8 @@ pub(crate) struct Iocp {
 impl Iocp {
     pub(crate) fn new(config: &Config) -> io::Result<Iocp> {
         sys::start_winsock();
+        let remote = Arc::new(Remote::new(Waker::new()?));
+        half::enter(&remote);
         Ok(Iocp {
             table: Table::default(),
             inflight: List::new(),
@@ -124,7 +127,7 @@ impl Iocp {
             ready: Done::new(),
             packets: Box::new([const { MaybeUninit::uninit() }; BATCH]),
             pool: Arc::clone(&config.pool),
-            remote: Arc::new(Remote::new(Waker::new()?)),
+            remote,
         })
     }
 
@@ -148,9 +151,12 @@ impl Iocp {
             let op = &(*record.as_ptr()).op;
             match *op {
                 Op::Shutdown { handle, how } => {
-                    let outcome = sys::call(op, Mode::NoWait);
+                    let outcome = sys::shutdown(handle, how);
                     if outcome.0 >= 0 && how != Half::Write {
-                        self.shut(handle);
+                        self.shut(|other| other == handle);
+                        if half::is_anyone_away() || !self.table.is_home(handle) {
+                            half::tell(handle, Some(&self.remote));
+                        }
                     }
                     Some(outcome)
                 }
@@ -183,17 +189,20 @@ impl Iocp {
         }
     }
 
-    /// Ends what still waits to receive from a socket whose reading half was shut down: Windows ends only what comes
-    /// later. (What waits in another driver goes on waiting.)
+    /// Ends what still waits here to receive from a socket whose reading half was shut down (module `half`).
     #[cold]
-    fn shut(&mut self, handle: HandleRef) {
+    fn shut(&mut self, is_it: impl Fn(HandleRef) -> bool) {
         let mut next = self.inflight.front();
         while let Some(record) = next {
             // SAFETY: io 1: it is on the list, hence lent.
             unsafe {
                 next = (*record.as_ptr()).next;
                 let op = &(*record.as_ptr()).op;
-                if op.waits_for() == Some((handle, Interest::Readable)) && !op.is_gated() {
+                if let Some((handle, Interest::Readable)) = op.waits_for()
+                    && is_it(handle)
+                    && (*record.as_ptr()).stage == stage::KERNEL
+                    && !op.is_gated()
+                {
                     (*record.as_ptr()).stage = stage::SHUT;
                     self.end(record);
                 }
@@ -299,8 +308,10 @@ impl Iocp {
         for i in 0..got as usize {
             // SAFETY: so many were written.
             let packet = unsafe { self.packets[i].assume_init() };
-            if packet.lpCompletionKey != sys::WAKE {
-                // SAFETY: the packets of a port are its handles' and its waiting threads', all of them ours.
+            if let Some(id) = half::told(packet.lpCompletionKey) {
+                self.shut(|handle| handle.id == id);
+            } else if packet.lpCompletionKey != sys::WAKE {
+                // SAFETY: the other packets of a port are its handles' and its waiting threads', all of them ours.
                 unsafe { self.complete(packet.lpOverlapped, done) };
             }
         }
@@ -425,6 +436,7 @@ impl Drop for Iocp {
     /// Cancels everything and waits for its packets, whose records' memory would else be written to later (io 1). A
     /// handle that was made for nobody is closed (io 2).
     fn drop(&mut self) {
+        half::leave(&self.remote);
         let mut done = Done::new();
         let mut next = self.inflight.front();
         while let Some(record) = next {

@@ -55,6 +55,12 @@ impl Table {
         }
     }
 
+    /// Whether operations on `handle` are known to complete here.
+    pub(super) fn is_home(&self, handle: HandleRef) -> bool {
+        let note = self.notes.get(handle.raw as u32 as usize >> 2);
+        note.is_some_and(|n| n.id == handle.id && matches!(n.place, Place::Home { .. }))
+    }
+
     #[cold]
     fn look(&mut self, handle: HandleRef, at: usize, port: HANDLE) -> Place {
         let place = associate(handle, port);

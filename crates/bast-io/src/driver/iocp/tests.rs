@@ -174,6 +174,53 @@ fn cancels_race_with_completions() {
     }
 }
 
+/// Whoever shuts a half down: what receives there ends, at its own driver and at another, whichever of them has the port.
+#[test]
+fn a_receive_ends_with_its_half() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum By {
+        Its,
+        Other,
+        Nobody,
+    }
+    for (is_home, by) in [true, false]
+        .into_iter()
+        .flat_map(|home| [By::Its, By::Other, By::Nobody].map(|by| (home, by)))
+    {
+        let (mut its, mut other) = (Bench::new(), Bench::new());
+        let (ours, mut theirs) = pair();
+        let handle = ours.as_ref();
+        let mut buf = [0u8];
+        if !is_home {
+            let record = other.start(recv(handle, &mut buf));
+            other.cancel(record);
+            assert_eq!(other.wait(record), Outcome::CANCELLED);
+        }
+        let (untouched, mut peer) = pair();
+        let mut kept = [0u8];
+        let still = its.start(recv(untouched.as_ref(), &mut kept));
+        let record = its.start(recv(handle, &mut buf));
+        let shutdown = Op::Shutdown { handle, how: crate::op::Half::Read };
+        let shut = match by {
+            By::Its => {
+                let shutdown = its.start(shutdown);
+                its.wait(shutdown)
+            }
+            By::Other => other.run(shutdown),
+            // SAFETY: no memory is involved.
+            By::Nobody => unsafe { crate::blocking::once(&shutdown) },
+        };
+        assert_eq!(shut, Outcome(0));
+        assert_eq!(its.wait(record), Outcome(0), "home {is_home}, by {by:?}");
+        // The other half is as it was, and so is another socket.
+        let sent = Op::Send { handle, buf: [7u8].as_ptr(), len: 1, flags: 0 };
+        assert_eq!(its.run(sent), Outcome(1));
+        assert_eq!((theirs.read(&mut buf).expect("read"), buf), (1, [7]));
+        peer.write_all(&[8]).expect("sent");
+        assert_eq!((its.wait(still), kept), (Outcome(1), [8]));
+    }
+}
+
 /// A send of more than there is room for ends when it is cancelled, at whatever moment of the peer's reading that is,
 /// though the peer reads no more. (Wine does not find an operation that it is just about to go on with.)
 #[test]

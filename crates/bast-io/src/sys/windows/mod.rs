@@ -30,7 +30,7 @@ pub(crate) use self::file::{Transfer, access, overlapped_at, pieces};
 pub(crate) use self::path::decode;
 pub(crate) use self::port::{Bell, WAKE};
 pub(crate) use self::socket::{
-    received, recv_many, send_many, sent, set_nonblocking, start_winsock, total, wait_fd,
+    received, recv_many, send_many, sent, set_nonblocking, shutdown, start_winsock, total, wait_fd,
 };
 use super::Mode;
 use crate::op::Interest;

@@ -97,6 +97,17 @@ fn wait_pipe(fd: i32, events: i16, timeout: Option<Duration>) -> i16 {
     }
 }
 
+/// Shuts a half down. Who receives goes on waiting.
+pub(crate) fn shutdown(handle: HandleRef, how: Half) -> Outcome {
+    let how = match how {
+        Half::Read => ws::SD_RECEIVE,
+        Half::Write => ws::SD_SEND,
+        Half::Both => ws::SD_BOTH,
+    };
+    // SAFETY: no memory is involved.
+    outcome(unsafe { ws::shutdown(socket(handle.raw), how) })
+}
+
 /// Does a socket's operation once.
 ///
 /// # Safety
@@ -115,14 +126,7 @@ pub(super) unsafe fn call(op: &Op) -> Outcome {
                 outcome(ws::bind(socket(handle.raw), addr.as_ptr().cast(), addr.len() as i32))
             }
             Op::Listen { handle, backlog } => outcome(ws::listen(socket(handle.raw), backlog)),
-            Op::Shutdown { handle, how } => {
-                let how = match how {
-                    Half::Read => ws::SD_RECEIVE,
-                    Half::Write => ws::SD_SEND,
-                    Half::Both => ws::SD_BOTH,
-                };
-                outcome(ws::shutdown(socket(handle.raw), how))
-            }
+            Op::Shutdown { handle, how } => crate::driver::iocp::half::shut(handle, how),
             Op::GetName { handle, peer, addr } => {
                 let (to, len) = SockAddr::out(addr);
                 let (to, len) = (to.cast(), len.cast());
