@@ -79,6 +79,9 @@ fn is(detection: Detection) -> bool {
 }
 
 /// Starts a thread that only watches.
+///
+/// It counts itself. If whoever starts it did, and was stopped before there is such a thread, it would itself be taken
+/// for that: for one that wakes nobody.
 pub(super) fn service(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     struct Counted;
     impl Drop for Counted {
@@ -86,10 +89,9 @@ pub(super) fn service(name: &str, body: impl FnOnce() + Send + 'static) -> io::R
             SERVICE.fetch_sub(1, SeqCst);
         }
     }
-    SERVICE.fetch_add(1, SeqCst);
-    let counted = Counted;
     let body = move || {
-        let _counted = counted;
+        SERVICE.fetch_add(1, SeqCst);
+        let _counted = Counted;
         body();
     };
     thread::Builder::new().name(name.into()).spawn(body).map(drop)

@@ -8,7 +8,8 @@
 //!
 //! There is one place for a sample in the process, under a lock of those who ask. `worker` is written before
 //! ASKED (Release), and the handler acquires that; what the handler writes is released by DONE and acquired
-//! by the one who asked. A handler that comes too late finds IDLE, and does nothing.
+//! by the one who asked. A handler that comes too late finds IDLE, and does nothing. One that is stopped while it writes
+//! is given up on; whoever asks after it has come to its end turns DONE into IDLE.
 //!
 //! The handler runs on the worker's thread between two instructions of whatever it does. It reads the worker
 //! (cells of the same thread), copies the fiber's name, and walks the stack. It does not allocate, lock or
@@ -93,7 +94,8 @@ pub(super) struct Sample {
 /// What runs on a worker, if a fiber does, and the worker's heartbeat is (still) `resumes`.
 pub(super) fn take(board: &Board, resumes: u64) -> Option<Sample> {
     let _one_at_a_time = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
-    // A handler that was given up on may be writing.
+    // A handler that was given up on may be writing, or have written since.
+    let _ = PLACE.state.compare_exchange(DONE, IDLE, AcqRel, Relaxed);
     if PLACE.state.load(Acquire) != IDLE {
         return None;
     }
@@ -162,4 +164,16 @@ fn describe(worker: &Worker, pc: usize, found: &mut Found) {
     found.name_len = name.len().min(NAME);
     found.name[..found.name_len].copy_from_slice(&name[..found.name_len]);
     found.frames.capture();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_handler_has_left_that_was_given_up_on_is_cleared() {
+        PLACE.state.store(DONE, Release);
+        assert!(take(&Board::default(), 0).is_none());
+        assert_eq!(PLACE.state.load(Acquire), IDLE);
+    }
 }

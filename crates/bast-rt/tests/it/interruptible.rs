@@ -25,7 +25,7 @@ use system::{calls, nap};
 
 use crate::support::{
     Drops, OnDrop, Random, builder, is_cancelled, message, panic_of, runtime, scaled, tests, until,
-    workers,
+    workers, yield_until,
 };
 
 #[cfg(unix)]
@@ -182,19 +182,23 @@ tests! {
             }
             let mut random = Random(77);
             let (mut cancelled, mut returned) = (0, 0);
-            // On a busy machine all may be cancelled, or return, for a long time.
-            while cancelled + returned < rounds || cancelled <= rounds / 10 || returned == 0 {
-                let span = Duration::from_micros([0, 30, 100, 1_000_000_000][random.below(4) as usize]);
+            for _ in 0..rounds {
+                let span = [0, 30, 100].map(Duration::from_micros).get(random.below(4) as usize).copied();
+                let span = span.unwrap_or(LONG);
+                let before = (begun.load(SeqCst), ended.load(SeqCst));
                 let fiber = s.spawn(move || run_blocking_interruptible(|| {
                     begun.fetch_add(1, SeqCst);
                     let _end = OnDrop(|| { ended.fetch_add(1, SeqCst); });
                     nap(span)
                 }));
                 let pause = Duration::from_micros(random.below(120));
-                match random.below(3) {
+                match random.below(4) {
                     0 => {}
                     1 => yield_now(),
-                    _ => sleep(pause),
+                    2 => sleep(pause),
+                    // On a busy machine no call may have begun by then, for a long time.
+                    _ if span == LONG => yield_until("its beginning", || begun.load(SeqCst) > before.0),
+                    _ => yield_until("its end", || ended.load(SeqCst) > before.1),
                 }
                 fiber.cancel();
                 match fiber.join() {
@@ -203,6 +207,7 @@ tests! {
                 }
             }
             done.store(true, SeqCst);
+            assert!(cancelled > rounds / 10 && returned > rounds / 10, "{cancelled}, {returned}");
         }));
         assert_eq!(begun.load(SeqCst), ended.load(SeqCst), "what has begun has ended");
     }

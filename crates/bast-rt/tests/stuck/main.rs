@@ -242,13 +242,17 @@ fn two_parks() {
 }
 
 fn cycle_of_three() {
-    let locks: Arc<[Lock; 3]> = Arc::default();
+    let (locks, held) = (Arc::<[Lock; 3]>::default(), Arc::new(AtomicU64::new(0)));
     let fibers: Vec<_> = (0..3)
         .map(|n| {
-            let locks = Arc::clone(&locks);
+            let (locks, held) = (Arc::clone(&locks), Arc::clone(&held));
             named(&n.to_string(), move || {
                 locks[n].lock();
-                sleep(Duration::from_millis(30));
+                held.fetch_add(1, SeqCst);
+                // Who comes too late finds its lock taken, and there is no cycle.
+                while held.load(SeqCst) < 3 {
+                    sleep(Duration::from_millis(1));
+                }
                 locks[(n + 1) % 3].lock();
             })
         })
@@ -367,9 +371,10 @@ fn blocking_call() {
     fiber.join().expect("it ends");
 }
 
+/// For longer than anybody looks.
 fn main_in_std() {
     spawn(park);
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(60));
 }
 
 fn main_with_deadline() {

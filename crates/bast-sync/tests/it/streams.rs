@@ -348,11 +348,22 @@ everywhere! {
 fn chunks() {
     assert_eq!((0..5).chunks(2).collect::<Vec<_>>(), [vec![0, 1], vec![2, 3], vec![4]]);
     assert_eq!((0..4).chunks(usize::MAX).collect::<Vec<_>>(), [vec![0, 1, 2, 3]]);
+    // Full. (Of a chunk whose time might pass nobody knows what it has: its producer's thread may be stopped.)
+    let mut chunks = (0..4).chunks_timeout(3, EVER);
+    assert_eq!((chunks.next(), chunks.next()), (Some(vec![0, 1, 2]), Some(vec![3])));
+    // Old, as its sender is still there.
     let (send, items) = sync_channel(10);
     let mut chunks = items.into_iter().chunks_timeout(3, Duration::from_millis(2));
-    (0..4).for_each(|n| send.send(n).unwrap());
-    assert_eq!(chunks.next(), Some(vec![0, 1, 2]));
+    send.send(3).unwrap();
     assert_eq!(chunks.next(), Some(vec![3]));
+    (0..4).for_each(|n| send.send(n).unwrap());
+    let mut all = Vec::new();
+    while all.len() < 4 {
+        let chunk = chunks.next().unwrap();
+        assert!((1..=3).contains(&chunk.len()), "{chunk:?}");
+        all.extend(chunk);
+    }
+    assert_eq!(all, [0, 1, 2, 3]);
     assert!(timeout(Duration::from_millis(5), || chunks.next()).is_err(), "an empty one is none");
     send.send(5).unwrap();
     drop(send);
