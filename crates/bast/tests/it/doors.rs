@@ -138,18 +138,20 @@ fn pipes_without_a_peer_hold_up_nobody_and_can_be_stopped() {
 fn pipes_meet_plain_threads() {
     needs_kernel!();
     let dir = Temp::new();
-    let path = fifo(&dir, "fifo");
-    let theirs = path.clone();
+    // One for each way: if a child that another test is just starting still has the end that the thread has written to,
+    // the thread itself would find a writer there, and read what was for the fiber.
+    let (there, back) = (fifo(&dir, "there"), fifo(&dir, "back"));
+    let (to, from) = (there.clone(), back.clone());
     let thread = std::thread::spawn(move || {
-        StdFile::create(&theirs).unwrap().write_all(b"from a thread").unwrap();
+        StdFile::create(to).unwrap().write_all(b"from a thread").unwrap();
         let mut text = String::new();
-        StdFile::open(&theirs).unwrap().read_to_string(&mut text).unwrap();
+        StdFile::open(from).unwrap().read_to_string(&mut text).unwrap();
         text
     });
     let text = spawn(move || {
         let mut text = String::new();
-        File::open(&path).unwrap().read_to_string(&mut text).unwrap();
-        to_write(&path).unwrap().write_all(b"from a fiber").unwrap();
+        File::open(&there).unwrap().read_to_string(&mut text).unwrap();
+        to_write(&back).unwrap().write_all(b"from a fiber").unwrap();
         text
     });
     assert_eq!(text.join().unwrap(), "from a thread");

@@ -182,6 +182,16 @@ pub(crate) mod on_std {
         super::watched(body, |body| drop(spawn(body)));
     }
 
+    /// A call on a socket with a timeout. std says that a signal or a debugger has interrupted it.
+    pub(crate) fn undisturbed<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match call() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
     pub(crate) fn unpark<T>(handle: &JoinHandle<T>) {
         handle.thread().unpark();
     }
@@ -225,6 +235,11 @@ pub(crate) mod on_bast {
 
     pub(crate) fn run(body: impl FnOnce() + Send + 'static) {
         super::watched(body, |body| drop(spawn(body)));
+    }
+
+    /// As std's; but bast's goes on by itself.
+    pub(crate) fn undisturbed<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        call()
     }
 
     pub(crate) fn unpark<T>(handle: &JoinHandle<T>) {

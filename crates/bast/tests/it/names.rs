@@ -31,6 +31,7 @@ use bast::{
 };
 
 use crate::harness::on_bast::run;
+use crate::harness::until;
 
 /// A type that exists, for those that a test gets no value of.
 fn named<T: ?Sized>() -> &'static str {
@@ -184,10 +185,7 @@ fn stopping_and_looking() {
         let fiber = Builder::new().name("named".into()).spawn(bast::park).unwrap();
         // Another worker may start it, and a dump shows those that have begun.
         let seen = || bast::dump().fibers().any(|fiber| fiber.name() == Some("named"));
-        assert!((0..1_000).any(|_| {
-            bast::sleep(Duration::from_millis(1));
-            seen()
-        }));
+        until("it is seen", seen);
         assert!(bast::metrics().to_string().contains("spawned"));
         fiber.cancel();
         assert!(fiber.join().unwrap_err().is::<Cancelled>());

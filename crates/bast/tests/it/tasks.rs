@@ -14,7 +14,7 @@ use bast::future::Wait;
 use bast::{Cancelled, Runtime, task};
 
 use crate::harness::on_bast::run;
-use crate::harness::{message, simulated};
+use crate::harness::{message, simulated, until};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -262,21 +262,27 @@ fn a_runtime_ends_whatever_the_futures_do_about_it() {
         }
     }
     let runtime = runtime(2);
+    let polled = Arc::new(AtomicUsize::new(0));
+    let (first, second, third) = (polled.clone(), polled.clone(), polled.clone());
     let angry = Angry("at the end");
     let angry = runtime.spawn_task(async move {
         let _angry = angry;
+        first.fetch_add(1, SeqCst);
         pending::<()>().await;
     });
-    let waits = runtime.spawn_task(async {
+    let waits = runtime.spawn_task(async move {
         let _waits = Waits;
+        second.fetch_add(1, SeqCst);
         pending::<()>().await;
     });
-    let spins = runtime.spawn_task(async {
+    let spins = runtime.spawn_task(async move {
+        third.fetch_add(1, SeqCst);
         loop {
             task::yield_now().await;
         }
     });
-    std::thread::sleep(ms(5));
+    // One that has not been polled has nothing that would wait.
+    until("all have been polled", || polled.load(SeqCst) == 3);
     drop(runtime);
     assert_eq!(said(angry.join()), "at the end");
     assert!(said(waits.join()).contains("(bast::spawn)"));

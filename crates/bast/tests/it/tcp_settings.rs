@@ -16,11 +16,11 @@ twins! {
         server.set_read_timeout(Some(SHORT)).unwrap();
         for _ in 0..2 {
             let start = Instant::now();
-            let error = server.read(&mut [0; 8]).unwrap_err();
+            let error = undisturbed(|| server.read(&mut [0; 8])).unwrap_err();
             assert_eq!(error.kind(), OVERDUE);
             assert!((SHORT..LONG).contains(&start.elapsed()), "{:?}", start.elapsed());
         }
-        assert_eq!(server.peek(&mut [0; 8]).unwrap_err().kind(), OVERDUE);
+        assert_eq!(undisturbed(|| server.peek(&mut [0; 8])).unwrap_err().kind(), OVERDUE);
         // The stream is none the worse for it.
         server.set_read_timeout(Some(LONG)).unwrap();
         client.write_all(b"late").unwrap();
@@ -35,7 +35,7 @@ twins! {
         let mut sent = 0;
         let (error, waited) = loop {
             let start = Instant::now();
-            match client.write(&[5; 65536]) {
+            match undisturbed(|| client.write(&[5; 65536])) {
                 Ok(n) => sent += n,
                 Err(error) => break (error, start.elapsed()),
             }
@@ -83,7 +83,7 @@ twins! {
         let error = TcpStream::connect_timeout(&addr, Duration::ZERO).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         client.set_read_timeout(Some(Duration::from_nanos(1))).unwrap();
-        assert_eq!((&client).read(&mut [0]).unwrap_err().kind(), OVERDUE);
+        assert_eq!(undisturbed(|| (&client).read(&mut [0])).unwrap_err().kind(), OVERDUE);
     }
 
     fn a_connect_in_time() {
@@ -178,7 +178,7 @@ twins! {
         // What was accepted waits all the same.
         server.set_read_timeout(Some(SHORT)).unwrap();
         let start = Instant::now();
-        assert_eq!((&server).read(&mut [0]).unwrap_err().kind(), OVERDUE);
+        assert_eq!(undisturbed(|| (&server).read(&mut [0])).unwrap_err().kind(), OVERDUE);
         assert!(start.elapsed() >= SHORT);
         listener.set_nonblocking(false).unwrap();
         let acceptor = spawn(move || listener.accept().unwrap().1);

@@ -69,10 +69,10 @@ twins! {
         let (mut a, b) = UnixStream::pair().unwrap();
         a.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         assert_eq!(a.read_timeout().unwrap(), Some(Duration::from_millis(20)));
-        assert_eq!(a.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(undisturbed(|| a.read(&mut [0])).unwrap_err().kind(), ErrorKind::WouldBlock);
         a.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
         let error = loop {
-            if let Err(error) = a.write(&[0; 65536]) {
+            if let Err(error) = undisturbed(|| a.write(&[0; 65536])) {
                 break error;
             }
         };
