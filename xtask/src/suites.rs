@@ -13,13 +13,15 @@ use std::time::{Duration, Instant};
 use crate::binaries::{self, Binary};
 use crate::cmd::Cmd;
 
-/// The crates, from the ground up, each with whether a driver can be chosen for its tests.
-pub(crate) const CRATES: [(&str, bool); 5] = [
+/// The crates, from the ground up, each with whether a driver can be chosen for its tests. The last two stand on bast.
+pub(crate) const CRATES: [(&str, bool); 7] = [
     ("bast-coro", false),
     ("bast-io", false),
     ("bast-rt", true),
     ("bast-sync", true),
     ("bast", true),
+    ("bast-hyper", true),
+    ("bast-tokio", true),
 ];
 
 /// A binary takes a minute or two of it in the slowest emulation.

@@ -69,7 +69,8 @@ async fn ticks(Path(count): Path<u32>) -> Body {
 
 /// Direct style: what blocks runs on a fiber, and the handler awaits that. Here it reads a file of this program's folder.
 async fn file(Path(name): Path<String>) -> Result<String, (StatusCode, String)> {
-    if name.contains(['/', '\0']) || name.starts_with('.') {
+    // On Windows `\` parts a path too, and `:` names a drive.
+    if name.contains(['/', '\\', ':', '\0']) || name.starts_with('.') {
         return Err((StatusCode::BAD_REQUEST, "not a name of a file\n".into()));
     }
     let read = bast::spawn(move || bast::fs::read_to_string(name));

@@ -44,6 +44,7 @@ fn json_is_right() {
 fn files_are_of_this_folder() {
     assert!(get("/files/Cargo.toml").1.contains("bast-axum-app"));
     assert_eq!(get("/files/none").0, StatusCode::NOT_FOUND);
-    assert_eq!(get("/files/..%2FCargo.toml").0, StatusCode::BAD_REQUEST);
-    assert_eq!(get("/files/.git").0, StatusCode::BAD_REQUEST);
+    for path in ["/files/..%2FCargo.toml", "/files/.git", "/files/src%5Clib.rs", "/files/C:x"] {
+        assert_eq!(get(path).0, StatusCode::BAD_REQUEST, "{path}");
+    }
 }

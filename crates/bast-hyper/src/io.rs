@@ -9,7 +9,7 @@ use bast::future::io::{Async, Reads, Source, Writes};
 use futures_io::AsyncWrite;
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-/// A stream of bast's ([`TcpStream`](bast::net::TcpStream), [`UnixStream`](bast::os::unix::net::UnixStream)) for hyper.
+/// A stream of bast's ([`TcpStream`](bast::net::TcpStream), and on Unix `UnixStream`) for hyper.
 ///
 /// What has hyper's name here is called by hyper, with the waker of whoever polls: a task, a fiber that waits for a
 /// future, a plain thread.

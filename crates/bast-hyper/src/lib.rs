@@ -32,6 +32,9 @@
 //! bast_hyper::serve(listener, app).with_graceful_shutdown(stop).wait()
 //! # }
 //! ```
+//!
+//! It has no code for any one system. Its tests are run on Linux and, on Windows' completion ports, by Wine
+//! (`cargo xtask windows --package bast-hyper`).
 
 #[allow(unsafe_code)]
 mod compat;

@@ -14,7 +14,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     runtime.unwrap_or_else(|error| {
         panic!(
             "bast-tokio cannot start its background runtime, which takes a thread and three \
-             descriptors (see `ulimit -u -n`): {error}"
+             descriptors (on Unix see `ulimit -u -n`): {error}"
         )
     })
 });

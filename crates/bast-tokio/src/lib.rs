@@ -26,7 +26,7 @@
 //! ```text
 //!   worker of bast                                     thread "bast-tokio"
 //!   ──────────────                                     ───────────────────
-//!   fiber A: wait(Tokio(future))                        epoll, timers, spawned tasks
+//!   fiber A: wait(Tokio(future))                        sockets, timers, spawned tasks
 //!     poll ── in the context ──▶ Pending                     │
 //!     park: the context is taken off the thread              │
 //!   fiber B runs, outside any context                        │
@@ -59,6 +59,11 @@
 //!   Inside [`run`] the end of `run` panics and says so. Use [`run_on`] instead of the guard.
 //! * `tokio::task_local!`: inside its `scope`, a poll must not suspend the fiber by itself. It swaps values in a
 //!   thread-local around each poll, which other fibers would see. (Waiting by `await` is right.)
+//!
+//! # Platforms
+//! The crate has no code for any one system. tokio waits by its own means (epoll, kqueue, on Windows a completion port
+//! of its own), whatever bast's driver is. The tests are run on Linux and, for Windows, by Wine
+//! (`cargo xtask windows --package bast-tokio`).
 //!
 //! # Streams
 //! `tokio::io`'s traits are made of `futures-io`'s, and the reverse, by `tokio_util::compat`.

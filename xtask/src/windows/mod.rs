@@ -14,7 +14,8 @@ use crate::suites::{CRATES, Options, Report, build};
 pub(crate) const TARGET: &str = "x86_64-pc-windows-gnu";
 
 /// What has been brought to Windows so far.
-pub(crate) const PACKAGES: &[&str] = &["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast"];
+pub(crate) const PACKAGES: &[&str] =
+    &["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast", "bast-hyper", "bast-tokio"];
 
 /// The example programs, which have tests of their own, and the directory of these.
 const PROGRAMS: (&str, &str) = ("bast-examples", "examples");
@@ -26,6 +27,9 @@ const ROUNDS: &str = "4000";
 /// The drivers that there are. The simulator asks nothing of the system, and what it shows is shown on Linux: it is run
 /// for a package that is asked for by name.
 const DRIVERS: [&str; 2] = ["iocp", "sim"];
+
+/// What the simulator is for, as on Linux.
+const SIMULATED: &[&str] = &["bast-sync", "bast"];
 
 pub(crate) fn run(context: &Context) -> Result<(), String> {
     let options = Options::new(&context.args, &["--debian", "--programs"])?;
@@ -58,8 +62,7 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
                 report.run(suite, &wine, "", &[])?;
                 continue;
             }
-            // As on Linux, it is not for bast-rt's own tests.
-            let simulated = !with_programs && suite.package != "bast-rt";
+            let simulated = !with_programs && SIMULATED.contains(&suite.package.as_str());
             let drivers = if simulated { &DRIVERS[..] } else { &DRIVERS[..1] };
             for driver in drivers {
                 report.run(suite, &wine.clone().env("BAST_DRIVER", driver), driver, &[])?;

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, pending, poll_fn};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -19,7 +19,7 @@ use bast::sync::mpsc;
 use bast_hyper::serve;
 use bytes::Bytes;
 
-use crate::servers::on_a_runtime;
+use crate::servers::{on_a_runtime, read};
 
 /// Nothing here takes a tenth of this.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,17 +35,21 @@ fn connect(addr: SocketAddr) -> TcpStream {
 }
 
 fn ask(stream: &mut TcpStream, path: &str) -> String {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-    let mut read = Vec::new();
+    try_ask(stream, path).unwrap()
+}
+
+fn try_ask(stream: &mut TcpStream, path: &str) -> io::Result<String> {
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes())?;
+    let mut said = Vec::new();
     // Every answer here ends like this.
-    while !read.ends_with(b".") {
+    while !said.ends_with(b".") {
         let mut buf = [0; 1024];
-        match stream.read(&mut buf).unwrap() {
+        match read(stream, &mut buf)? {
             0 => break,
-            n => read.extend_from_slice(&buf[..n]),
+            n => said.extend_from_slice(&buf[..n]),
         }
     }
-    String::from_utf8(read).unwrap()
+    Ok(String::from_utf8(said).unwrap())
 }
 
 /// What comes until the end, which a reset is as well.
@@ -95,7 +99,11 @@ fn a_client_that_stalls_is_let_go_of() {
         assert!(said.is_empty() || said.starts_with(b"HTTP/1.1 408"), "{said:?}");
     }
     let mut stream = connect(server.addr);
-    assert!(ask(&mut stream, "/").ends_with("Hello."));
+    // A thread that is away for as long, between two calls, is let go of as well.
+    until("it is fast enough for once", || {
+        stream = connect(server.addr);
+        try_ask(&mut stream, "/").is_ok_and(|said| said.ends_with("Hello."))
+    });
     stream.write_all(b"GET / HT").unwrap();
     rest(&mut stream);
 }
@@ -168,9 +176,12 @@ fn a_thousand_idle_connections_do_not_hold_up_a_graceful_shutdown() {
     let server = on_a_runtime(move |listener| {
         let signal = bast::spawn(move || receiver.recv());
         let serve = serve(listener, app).with_graceful_shutdown(async { drop(signal.await) });
-        ended.send(serve.grace(PATIENCE).wait()).unwrap();
+        // However long it takes to make a thousand connections, the first of them stays.
+        ended.send(serve.head_timeout(10 * PATIENCE).grace(PATIENCE).wait()).unwrap();
     });
-    let mut idle: Vec<_> = (0..1000).map(|_| connect(server.addr)).collect();
+    // A fifth under Wine, which asks its one server at every call on a socket.
+    let count = if cfg!(windows) { 200 } else { 1000 };
+    let mut idle: Vec<_> = (0..count).map(|_| connect(server.addr)).collect();
     idle.iter_mut().for_each(|stream| assert!(ask(stream, "/").ends_with("Hello.")));
     let addr = server.addr;
     let slow = thread::spawn(move || ask(&mut connect(addr), "/slow"));
@@ -239,10 +250,12 @@ fn no_more_connections_than_the_bound() {
 fn a_client_that_resets_is_forgotten() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&dropped);
+    let (entered, begun) = std::sync::mpsc::channel();
     let app = app().route(
         "/never",
         get(async move || {
             let _guard = OnDrop(count);
+            entered.send(()).unwrap();
             pending::<&str>().await
         }),
     );
@@ -256,7 +269,8 @@ fn a_client_that_resets_is_forgotten() {
     for n in 1..=3 {
         let mut stream = connect(server.addr);
         stream.write_all(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-        thread::sleep(Duration::from_millis(5));
+        // If it were gone before, hyper would not even ask the service.
+        begun.recv_timeout(PATIENCE).unwrap();
         stream.shutdown(Shutdown::Both).unwrap();
         drop(stream);
         until("its request is dropped", || dropped.load(SeqCst) == n);

@@ -15,6 +15,7 @@ use crate::service::answer;
 
 /// hyper closes without having read all, on either runtime.
 #[test]
+#[cfg_attr(windows, ignore = "Wine: a reset is read as the end")]
 fn what_is_no_preface_resets_hyper() {
     let on_bast = on_a_runtime(|listener| {
         while let Ok((stream, _)) = listener.accept() {

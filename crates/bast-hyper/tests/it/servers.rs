@@ -1,6 +1,7 @@
 //! The servers that the tests talk to, each ended when its handle is dropped.
 
-use std::net::SocketAddr;
+use std::io::{self, ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 
 use axum::Router;
@@ -82,4 +83,14 @@ pub(crate) fn on_a_runtime(serve: impl FnOnce(TcpListener) + Send + 'static) -> 
     });
     let addr = receiver.recv().unwrap();
     Server { addr, _runtime: Box::new((fiber, runtime)) }
+}
+
+/// Reads, as a client of std's. The call is interrupted where a debugger stops the thread.
+pub(crate) fn read(mut stream: &TcpStream, buf: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(buf) {
+            Err(fault) if fault.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! Plays a script against a server: bytes that are sent, answers that must come. It knows nothing of the server, and
 //! reads answers by itself, so that a fault of hyper's cannot hide in hyper's own client.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use Step::*;
+
+use crate::servers::read;
 
 /// Nothing here takes a tenth of this.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -251,7 +253,7 @@ impl Player {
 
     fn more(&mut self) -> Result<bool, String> {
         let mut buf = [0; 4096];
-        match self.stream.read(&mut buf) {
+        match read(&self.stream, &mut buf) {
             Ok(n) => {
                 self.read.extend_from_slice(&buf[..n]);
                 Ok(n > 0)
