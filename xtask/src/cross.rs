@@ -13,14 +13,17 @@ use crate::steps::{Context, DRIVERS};
 use crate::suites::{CRATES, Options, Report, Unfit, build};
 use crate::windows;
 
-/// What is looked at, and how much of it.
-const LINTED: &[(&str, &[&str])] = &[
-    ("aarch64-apple-darwin", ALL),
-    ("x86_64-apple-darwin", ALL),
-    ("x86_64-unknown-freebsd", ALL),
-    (AARCH64, ALL),
-    (windows::TARGET, ALL),
+/// What is looked at, all crates for all of these.
+const LINTED: [&str; 5] = [
+    "aarch64-apple-darwin",
+    "x86_64-apple-darwin",
+    "x86_64-unknown-freebsd",
+    AARCH64,
+    windows::TARGET,
 ];
+
+/// Those that stand on the crates that are bast: looked at with them, and run elsewhere.
+const ABOVE: &[&str] = &["bast-hyper", "bast-tokio"];
 
 /// The crates that are bast.
 const ALL: &[&str] = &["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast"];
@@ -86,17 +89,14 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
 }
 
 fn lint(options: &Options) -> Result<(), String> {
-    for (target, packages) in LINTED {
+    let packages = [options.of(ALL), options.of(ABOVE)].concat();
+    for target in LINTED {
         if let Err(why) = debian::provide_target(target) {
             println!("skipped: {why}");
             continue;
         }
-        let packages = options.of(packages);
-        if packages.is_empty() {
-            continue;
-        }
         let mut cmd = Cmd::cargo("clippy --all-targets --target").args(target);
-        for package in packages {
+        for package in &packages {
             cmd = cmd.args("-p").args(package);
         }
         cmd.args("-- -D warnings").run()?;

@@ -20,6 +20,8 @@ mod native;
 pub use native::{Context, Suspender};
 
 #[cfg(not(all(target_arch = "x86_64", unix, not(feature = "sanitizer"))))]
+mod fake_stack;
+#[cfg(not(all(target_arch = "x86_64", unix, not(feature = "sanitizer"))))]
 mod portable;
 #[cfg(not(all(target_arch = "x86_64", unix, not(feature = "sanitizer"))))]
 pub use portable::{Context, Suspender};

@@ -10,6 +10,7 @@ use corosensei::stack::StackTebFields;
 use corosensei::stack::{Stack as RawStack, StackPointer};
 use corosensei::{CoroutineResult, Yielder};
 
+use super::fake_stack::{self, FakeStack};
 use super::{Entry, abort_dropped};
 #[cfg(windows)]
 use crate::os;
@@ -82,6 +83,9 @@ unsafe impl RawStack for Raw {
     }
 }
 
+/// What it returns is left to be destroyed.
+type RawCoroutine = corosensei::Coroutine<Input, Depth, FakeStack, Raw>;
+
 /// A stack with code on it: not yet started, suspended, or returned.
 ///
 /// The raw layer: no state is checked that the caller must know anyway. Use
@@ -91,7 +95,7 @@ unsafe impl RawStack for Raw {
 /// and only the layer above can unwind them. Dropping one that has returned, or was never
 /// resumed, loses the stack to its pool; use [`into_stack`](Context::into_stack).
 pub struct Context {
-    coro: UnsafeCell<ManuallyDrop<corosensei::Coroutine<Input, Depth, (), Raw>>>,
+    coro: UnsafeCell<ManuallyDrop<RawCoroutine>>,
     /// The same stack again, since `coro` does not show its own.
     stack: ManuallyDrop<Stack>,
     depth: Cell<Depth>,
@@ -115,6 +119,7 @@ impl Context {
             // SAFETY: the caller's promise.
             unsafe { entry(suspender, arg) };
             std::mem::forget(bomb);
+            fake_stack::current()
         };
         // SAFETY: the same stack once more, in a holder that never lets it out.
         let raw = Raw(ManuallyDrop::new(unsafe { ptr::read(&stack) }));
@@ -145,7 +150,11 @@ impl Context {
                 self.depth.set(depth);
                 false
             }
-            CoroutineResult::Return(()) => true,
+            CoroutineResult::Return(dead) => {
+                // SAFETY: that of the code that has returned: corosensei's too, and its result is read.
+                unsafe { fake_stack::destroy(dead) };
+                true
+            }
         }
     }
 
@@ -174,7 +183,7 @@ impl Context {
         }
     }
 
-    fn coro(&self) -> &corosensei::Coroutine<Input, Depth, (), Raw> {
+    fn coro(&self) -> &RawCoroutine {
         // SAFETY: exclusive only within `resume`, see there.
         unsafe { &*self.coro.get() }
     }

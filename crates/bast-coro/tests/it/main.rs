@@ -9,4 +9,6 @@ mod memory;
 mod overflow;
 mod pool;
 mod random;
+#[cfg(all(target_os = "linux", feature = "sanitizer"))]
+mod sanitizer;
 mod support;
