@@ -172,6 +172,21 @@ twins! {
         assert_eq!(reader.join().unwrap(), 0);
     }
 
+    fn shutdown_wakes_a_writer() {
+        std_differs_on_windows!("what was begun waits for the peer");
+        for how in [Shutdown::Write, Shutdown::Both] {
+            let (client, _server) = pair!();
+            let writer = {
+                let mut client = client.try_clone().unwrap();
+                spawn(move || client.write_all(&vec![0; BIG]).unwrap_err().kind())
+            };
+            sleep(Duration::from_millis(50));
+            assert!(!writer.is_finished());
+            client.shutdown(how).unwrap();
+            assert_eq!(writer.join().unwrap(), ErrorKind::BrokenPipe, "{how:?}");
+        }
+    }
+
     fn shutdown_both() {
         std_differs_on_windows!("WSAESHUTDOWN has no kind");
         let (mut client, mut server) = pair!();

@@ -80,11 +80,16 @@ pub(crate) fn of(role: &str) -> Command {
 /// A child that has started one of its own, and a handle of that.
 pub(crate) fn tree(command: &mut Command) -> (Child, OwnedHandle) {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let says = |line: std::io::Result<String>| {
-        line.unwrap().strip_prefix("grandchild ").map(|id| id.parse().unwrap())
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let id: u32 = loop {
+        let mut line = String::new();
+        assert!(out.read_line(&mut line).unwrap() > 0, "it says its child's number");
+        if let Some(id) = line.strip_prefix("grandchild ") {
+            break id.trim_end().parse().unwrap();
+        }
     };
-    let id: u32 = lines.into_iter().find_map(says).expect("it says its child's number");
+    // The grandchild writes there too when it begins, which may be later, and ends if nobody reads; and then so does all.
+    child.stdout = Some(out.into_inner());
     (child, open(id).expect("it lives"))
 }
 
@@ -168,7 +173,7 @@ fn a_wait_is_cancelled_and_the_child_goes_on_or_is_killed() {
         for kill in [false, true] {
             let mut child = of("sleep").stdout(Stdio::null()).kill_on_drop(kill).spawn().unwrap();
             let process = open(child.id()).unwrap();
-            let waiter = bast::spawn(move || child.wait().map(drop));
+            let waiter = bast::spawn(move || child.wait());
             bast::sleep(Duration::from_millis(30));
             waiter.cancel();
             assert!(waiter.join().unwrap_err().is::<bast::Cancelled>());

@@ -12,6 +12,7 @@ use windows_sys::Win32::System::IO::{CancelIoEx, GetOverlappedResult};
 use super::launch::close_event;
 use super::lent::overlapped;
 use super::{half, stage};
+use crate::op::Interest;
 use crate::sys::{self, Mode, c};
 use crate::{Op, Outcome, Record};
 
@@ -179,8 +180,13 @@ pub(super) unsafe fn finish(record: NonNull<Record>) -> Outcome {
             e::STATUS_BUFFER_OVERFLOW if matches!(op, Op::Poll { .. } | Op::Again { .. }) => {
                 Outcome(0)
             }
-            // Its half was shut down under it.
-            e::STATUS_CANCELLED if (*record.as_ptr()).stage == stage::SHUT => Outcome(moved),
+            // Its half was shut down under it: a receive is at the end, a send that has not begun is refused.
+            e::STATUS_CANCELLED if (*record.as_ptr()).stage == stage::SHUT => {
+                match moved == 0 && sends(op) {
+                    true => Outcome::from_errno(ws::WSAESHUTDOWN),
+                    false => Outcome(moved),
+                }
+            }
             // It was cancelled after it had begun.
             e::STATUS_CANCELLED if moved > 0 && transfers(op) => Outcome(moved),
             _ => error(op, e::RtlNtStatusToDosError(status)),
@@ -214,6 +220,10 @@ pub(super) unsafe fn finish(record: NonNull<Record>) -> Outcome {
 
 fn is_datagram(op: &Op) -> bool {
     op.waits_for().is_some_and(|(handle, _)| handle.kind() == crate::Kind::Datagram)
+}
+
+fn sends(op: &Op) -> bool {
+    matches!(op.waits_for(), Some((_, Interest::Writable))) && transfers(op)
 }
 
 fn transfers(op: &Op) -> bool {

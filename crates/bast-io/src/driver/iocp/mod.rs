@@ -62,7 +62,7 @@ use self::table::Table;
 use super::remote::Remote;
 use super::{Config, Wait};
 use crate::list::List;
-use crate::op::{Half, Interest};
+use crate::op::Half;
 use crate::sys::{self, Mode};
 use crate::{Done, HandleRef, Op, Outcome, Pool, Record, Waker};
 
@@ -70,7 +70,7 @@ use crate::{Done, HandleRef, Op, Outcome, Pool, Record, Waker};
 mod stage {
     /// A call is under way; a packet will come.
     pub(super) const KERNEL: u8 = 1;
-    /// As `KERNEL`; it receives, and its half has been shut down.
+    /// As `KERNEL`, and its half has been shut down.
     pub(super) const SHUT: u8 = 6;
     /// As `KERNEL`, and cancelled: it is not started again.
     pub(super) const CANCELLED: u8 = 7;
@@ -152,10 +152,10 @@ impl Iocp {
             match *op {
                 Op::Shutdown { handle, how } => {
                     let outcome = sys::shutdown(handle, how);
-                    if outcome.0 >= 0 && how != Half::Write {
-                        self.shut(|other| other == handle);
+                    if outcome.0 >= 0 {
+                        self.shut(how, |other| other == handle);
                         if half::is_anyone_away() || !self.table.is_home(handle) {
-                            half::tell(handle, Some(&self.remote));
+                            half::tell(handle, how, Some(&self.remote));
                         }
                     }
                     Some(outcome)
@@ -189,17 +189,18 @@ impl Iocp {
         }
     }
 
-    /// Ends what still waits here to receive from a socket whose reading half was shut down (module `half`).
+    /// Ends what still waits here for a half of a socket that was shut down (module `half`).
     #[cold]
-    fn shut(&mut self, is_it: impl Fn(HandleRef) -> bool) {
+    fn shut(&mut self, half: Half, is_it: impl Fn(HandleRef) -> bool) {
         let mut next = self.inflight.front();
         while let Some(record) = next {
             // SAFETY: io 1: it is on the list, hence lent.
             unsafe {
                 next = (*record.as_ptr()).next;
                 let op = &(*record.as_ptr()).op;
-                if let Some((handle, Interest::Readable)) = op.waits_for()
+                if let Some((handle, interest)) = op.waits_for()
                     && is_it(handle)
+                    && half::ends(half, interest)
                     && (*record.as_ptr()).stage == stage::KERNEL
                     && !op.is_gated()
                 {
@@ -308,8 +309,8 @@ impl Iocp {
         for i in 0..got as usize {
             // SAFETY: so many were written.
             let packet = unsafe { self.packets[i].assume_init() };
-            if let Some(id) = half::told(packet.lpCompletionKey) {
-                self.shut(|handle| handle.id == id);
+            if let Some((id, half)) = half::told(packet.lpCompletionKey) {
+                self.shut(half, |handle| handle.id == id);
             } else if packet.lpCompletionKey != sys::WAKE {
                 // SAFETY: the other packets of a port are its handles' and its waiting threads', all of them ours.
                 unsafe { self.complete(packet.lpOverlapped, done) };

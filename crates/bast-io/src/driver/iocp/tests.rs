@@ -1,5 +1,7 @@
 //! The driver by its own measure: handles of other ports and of none, and what is left of them.
 
+mod shutdowns;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -171,53 +173,6 @@ fn cancels_race_with_completions() {
         println!("home {is_home}: {cancelled} of {rounds} cancelled, handles {before}, {after}");
         assert!(cancelled > 0 && cancelled < rounds, "the race was never a race");
         assert!(after < before + (rounds / 100).max(50), "{before} handles, then {after}");
-    }
-}
-
-/// Whoever shuts a half down: what receives there ends, at its own driver and at another, whichever of them has the port.
-#[test]
-fn a_receive_ends_with_its_half() {
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum By {
-        Its,
-        Other,
-        Nobody,
-    }
-    for (is_home, by) in [true, false]
-        .into_iter()
-        .flat_map(|home| [By::Its, By::Other, By::Nobody].map(|by| (home, by)))
-    {
-        let (mut its, mut other) = (Bench::new(), Bench::new());
-        let (ours, mut theirs) = pair();
-        let handle = ours.as_ref();
-        let mut buf = [0u8];
-        if !is_home {
-            let record = other.start(recv(handle, &mut buf));
-            other.cancel(record);
-            assert_eq!(other.wait(record), Outcome::CANCELLED);
-        }
-        let (untouched, mut peer) = pair();
-        let mut kept = [0u8];
-        let still = its.start(recv(untouched.as_ref(), &mut kept));
-        let record = its.start(recv(handle, &mut buf));
-        let shutdown = Op::Shutdown { handle, how: crate::op::Half::Read };
-        let shut = match by {
-            By::Its => {
-                let shutdown = its.start(shutdown);
-                its.wait(shutdown)
-            }
-            By::Other => other.run(shutdown),
-            // SAFETY: no memory is involved.
-            By::Nobody => unsafe { crate::blocking::once(&shutdown) },
-        };
-        assert_eq!(shut, Outcome(0));
-        assert_eq!(its.wait(record), Outcome(0), "home {is_home}, by {by:?}");
-        // The other half is as it was, and so is another socket.
-        let sent = Op::Send { handle, buf: [7u8].as_ptr(), len: 1, flags: 0 };
-        assert_eq!(its.run(sent), Outcome(1));
-        assert_eq!((theirs.read(&mut buf).expect("read"), buf), (1, [7]));
-        peer.write_all(&[8]).expect("sent");
-        assert_eq!((its.wait(still), kept), (Outcome(1), [8]));
     }
 }
 
