@@ -238,6 +238,11 @@ pub fn dump() -> Dump {
 
 /// As [`dump`], on a plain thread.
 pub(super) fn gather() -> Dump {
+    gather_within(request::PATIENCE)
+}
+
+/// As [`gather`]. A worker that has not come to its desk after this is left out.
+pub(super) fn gather_within(patience: Duration) -> Dump {
     let start = Instant::now();
     let runtimes = runtimes();
     // What a worker had done when it was asked, in case that it does not answer.
@@ -245,7 +250,7 @@ pub(super) fn gather() -> Dump {
         .iter()
         .map(|runtime| runtime.posts.iter().map(|post| post.board.resumes.get()).collect())
         .collect::<Vec<Vec<u64>>>();
-    let answers = request::ask(&runtimes);
+    let answers = request::ask(&runtimes, patience);
     assemble(&runtimes, answers.into_iter().zip(beats).collect(), start)
 }
 

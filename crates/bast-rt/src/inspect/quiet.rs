@@ -251,10 +251,16 @@ fn report() {
         return;
     }
     // Not here: the worker that looks has to answer, too.
-    if let Err(error) = service("bast-deadlock", || eprint!("{}", describe(&dump::gather()))) {
+    if let Err(error) =
+        service("bast-deadlock", || eprint!("{}", describe(&dump::gather_within(UNHURRIED))))
+    {
         eprintln!("bast: deadlock: all fibers wait for each other, or for nobody ({error})");
     }
 }
+
+/// How long the workers are waited for: all sleep, so each comes as soon as the system runs it, and there is no other
+/// report if one was left out of this.
+const UNHURRIED: Duration = Duration::from_secs(30);
 
 /// One who waits, and for whom.
 struct Edge {

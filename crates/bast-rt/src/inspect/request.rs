@@ -15,8 +15,8 @@ use super::collect::Answer;
 use crate::shared::Shared;
 
 /// How long a worker may take to come to its desk. A round of its loop is far shorter, unless a fiber holds
-/// it.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// it, or the system does not run it.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it may take to answer then.
 const LENGTH: Duration = Duration::from_secs(60);
 
@@ -73,9 +73,9 @@ impl Request {
     }
 }
 
-/// Asks the workers of these runtimes, and waits. To be called on a plain thread. One list of answers for
-/// each runtime.
-pub(super) fn ask(runtimes: &[Arc<Shared>]) -> Vec<Vec<Slot>> {
+/// Asks the workers of these runtimes, and waits so long for each to come. To be called on a plain thread. One list of
+/// answers for each runtime.
+pub(super) fn ask(runtimes: &[Arc<Shared>], patience: Duration) -> Vec<Vec<Slot>> {
     let posts = || runtimes.iter().flat_map(|runtime| &runtime.posts);
     let slots = posts().map(|post| (&raw const post.board, Slot::Open)).collect();
     let request = Arc::new(Request { slots: Mutex::new(slots), changed: Condvar::new() });
@@ -92,7 +92,7 @@ pub(super) fn ask(runtimes: &[Arc<Shared>]) -> Vec<Vec<Slot>> {
         let open = slots.iter().any(|(_, slot)| matches!(slot, Slot::Open));
         let busy = slots.iter().any(|(_, slot)| matches!(slot, Slot::Busy));
         let limit = match (open, busy) {
-            (true, _) => PATIENCE,
+            (true, _) => patience,
             (false, true) => LENGTH,
             (false, false) => break,
         };
