@@ -22,9 +22,6 @@ const LINTED: [&str; 5] = [
     windows::TARGET,
 ];
 
-/// Those that stand on the crates that are bast: looked at with them, and run elsewhere.
-const ABOVE: &[&str] = &["bast-hyper", "bast-tokio"];
-
 /// The crates that are bast.
 const ALL: &[&str] = &["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast"];
 
@@ -89,7 +86,7 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
 }
 
 fn lint(options: &Options) -> Result<(), String> {
-    let packages = [options.of(ALL), options.of(ABOVE)].concat();
+    let packages = options.of(&CRATES.map(|(name, _)| name));
     for target in LINTED {
         if let Err(why) = debian::provide_target(target) {
             println!("skipped: {why}");

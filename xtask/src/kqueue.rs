@@ -50,7 +50,7 @@ pub(crate) fn run(context: &Context) -> Result<(), String> {
     let mut cargo = Cmd::cargo("test --lib --tests")
         .env("RUSTFLAGS", format!("--cfg bast_kqueue -L native={place}"))
         .env("CARGO_TARGET_DIR", context.target.join("kqueue").display());
-    for package in options.of(PACKAGES) {
+    for package in options.some_of(PACKAGES)? {
         cargo = cargo.args("-p").args(package);
     }
     let suites = binaries::build(cargo)?;

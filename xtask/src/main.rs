@@ -67,6 +67,7 @@ fn main() -> ExitCode {
     }
     let result = match args[0].as_str() {
         "ci" => ci::run(&args[1..]),
+        #[cfg(target_os = "linux")]
         stalls::RUNNER => stalls::stalled(&args[1..]),
         name => match find(name) {
             Ok(step) => Context::new(&args[1..]).and_then(|context| run(step, &context)),

@@ -145,6 +145,15 @@ impl Options {
         };
         packages.iter().filter(asked).copied().collect()
     }
+
+    /// As [`of`](Options::of); an error if that is none. (cargo would take no package for all of them.)
+    pub(crate) fn some_of<'a>(&self, packages: &[&'a str]) -> Result<Vec<&'a str>, String> {
+        let some = self.of(packages);
+        match some.is_empty() {
+            true => Err(format!("this step has only {}", packages.join(", "))),
+            false => Ok(some),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -159,6 +168,7 @@ mod tests {
         };
         let options = parse("--package bast --repeat 20 --debian").ok().unwrap();
         assert_eq!(options.of(&["bast-io", "bast"]), ["bast"]);
+        assert!(options.some_of(&["bast"]).is_ok() && options.some_of(&["bast-io"]).is_err());
         assert_eq!((options.repeat, options.flags), (20, vec!["--debian".into()]));
         assert_eq!(parse("").ok().unwrap().of(&["bast-io", "bast"]), ["bast-io", "bast"]);
         for bad in ["--repeat", "--repeat x", "--package bats", "--fast"] {

@@ -339,7 +339,6 @@ impl Iterator for Files {
 }
 
 impl Watch<'_> {
-    /// Hands a batch to the output. Returns what is left of it to do.
     /// Puts what the batches come to, until there are no more or somebody says stop.
     fn feed(
         &mut self,
@@ -359,6 +358,7 @@ impl Watch<'_> {
         Ok(())
     }
 
+    /// Hands a batch to the output. Returns what is left of it to do.
     fn put(&mut self, output: &mut Output, batch: Batch) -> Result<Vec<Work>, Fault> {
         for outcome in batch.outcomes {
             match outcome {

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
-use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -35,11 +34,8 @@ impl Chance {
     }
 }
 
-/// How a program has ended.
-enum End {
-    Code(i32),
-    Signal(Signal),
-}
+/// How a program has ended, if not well.
+type End = Result<(), String>;
 
 /// Runs it to its end, which must be a good one. A thread stands still for up to `stop` milliseconds, and none does for up
 /// to `pause`.
@@ -68,11 +64,7 @@ pub(super) fn run(command: &mut Command, stop: u64, pause: u64) -> Result<(), St
         }
     };
     println!("threads were stopped {stops} times");
-    match end {
-        End::Code(0) => Ok(()),
-        End::Code(code) => Err(format!("ended with {code}")),
-        End::Signal(signal) => Err(format!("ended by {signal}")),
-    }
+    end
 }
 
 fn seize(thread: Pid) -> bool {
@@ -118,8 +110,13 @@ fn take(status: WaitStatus, child: &Child) -> Option<End> {
     match status {
         WaitStatus::PtraceEvent(thread, _, EVENT_STOP) => drop(ptrace::detach(thread, None)),
         WaitStatus::Stopped(thread, signal) => drop(ptrace::detach(thread, signal)),
-        WaitStatus::Exited(pid, code) if pid == whole => return Some(End::Code(code)),
-        WaitStatus::Signaled(pid, signal, _) if pid == whole => return Some(End::Signal(signal)),
+        WaitStatus::Exited(pid, 0) if pid == whole => return Some(Ok(())),
+        WaitStatus::Exited(pid, code) if pid == whole => {
+            return Some(Err(format!("ended with {code}")));
+        }
+        WaitStatus::Signaled(pid, signal, _) if pid == whole => {
+            return Some(Err(format!("ended by {signal}")));
+        }
         _ => {}
     }
     None

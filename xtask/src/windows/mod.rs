@@ -13,10 +13,6 @@ use crate::suites::{CRATES, Options, Report, build};
 
 pub(crate) const TARGET: &str = "x86_64-pc-windows-gnu";
 
-/// What has been brought to Windows so far.
-pub(crate) const PACKAGES: &[&str] =
-    &["bast-coro", "bast-io", "bast-rt", "bast-sync", "bast", "bast-hyper", "bast-tokio"];
-
 /// The example programs, which have tests of their own, and the directory of these.
 const PROGRAMS: (&str, &str) = ("bast-examples", "examples");
 
@@ -34,12 +30,10 @@ const SIMULATED: &[&str] = &["bast-sync", "bast"];
 pub(crate) fn run(context: &Context) -> Result<(), String> {
     let options = Options::new(&context.args, &["--debian", "--programs"])?;
     let has = |flag| options.flags.iter().any(|given| given == flag);
-    let mut packages = options.of(PACKAGES);
+    let mut packages = options.of(&CRATES.map(|(name, _)| name));
     let with_programs = options.packages.is_empty();
     if with_programs {
         packages.push(PROGRAMS.0);
-    } else if packages.is_empty() {
-        return Err(format!("only {} can be run so far", PACKAGES.join(", ")));
     }
     let kit = match Kit::new(&context.target, has("--debian"))? {
         Ok(kit) => kit,

@@ -173,7 +173,7 @@ fn a_wait_is_cancelled_and_the_child_goes_on_or_is_killed() {
         for kill in [false, true] {
             let mut child = of("sleep").stdout(Stdio::null()).kill_on_drop(kill).spawn().unwrap();
             let process = open(child.id()).unwrap();
-            let waiter = bast::spawn(move || child.wait());
+            let waiter = bast::spawn(move || child.wait().map(drop));
             bast::sleep(Duration::from_millis(30));
             waiter.cancel();
             assert!(waiter.join().unwrap_err().is::<bast::Cancelled>());

@@ -26,6 +26,7 @@ use crate::{HandleRef, Outcome};
 /// The key of such a packet is this, the id and the half. (That of a wake is all ones, which no id comes to.)
 const TOLD: usize = 1 << (usize::BITS - 1);
 
+/// By their numbers, two bits of the key.
 const HALVES: [Half; 3] = [Half::Read, Half::Write, Half::Both];
 
 /// The drivers that there are.
@@ -88,8 +89,7 @@ pub(super) fn tell(handle: HandleRef, half: Half, but: Option<&Arc<Remote>>) {
     if handle.id == 0 {
         return;
     }
-    let key =
-        TOLD | (handle.id as usize) << 2 | HALVES.iter().position(|h| *h == half).unwrap_or(2);
+    let key = TOLD | (handle.id as usize) << 2 | half as usize;
     for driver in drivers().iter().filter(|driver| but.is_none_or(|but| !Arc::ptr_eq(driver, but)))
     {
         driver.waker().port().post(key, std::ptr::null_mut());

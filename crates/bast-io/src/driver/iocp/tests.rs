@@ -71,6 +71,14 @@ impl Bench {
         let record = self.start(op);
         self.wait(record)
     }
+
+    /// Makes a connection's packets come here, by a first operation that waits.
+    fn adopt(&mut self, handle: HandleRef) {
+        let mut buf = [0u8];
+        let record = self.start(recv(handle, &mut buf));
+        self.cancel(record);
+        assert_eq!(self.wait(record), Outcome::CANCELLED);
+    }
 }
 
 fn pair() -> (Handle, TcpStream) {
@@ -114,9 +122,7 @@ fn cancels_race_with_completions() {
         theirs.set_nodelay(true).expect("no delay");
         let mut buf = [0u8; 4];
         if !is_home {
-            let record = other.start(recv(ours.as_ref(), &mut buf));
-            other.cancel(record);
-            assert_eq!(other.wait(record), Outcome::CANCELLED);
+            other.adopt(ours.as_ref());
         }
         let before = handles();
         let begun = AtomicU32::new(0);
@@ -186,10 +192,7 @@ fn a_send_that_goes_on_is_cancelled() {
         let (ours, mut theirs) = pair();
         let handle = ours.as_ref();
         if !is_home {
-            let mut buf = [0u8];
-            let record = other.start(recv(handle, &mut buf));
-            other.cancel(record);
-            assert_eq!(other.wait(record), Outcome::CANCELLED);
+            other.adopt(handle);
         }
         theirs.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
         // Odd: the peer is to read.
@@ -488,9 +491,7 @@ fn a_handle_that_is_closed_ends_what_waits() {
             let mut bufs = [[0u8; 4]; 2];
             let [a, b] = &mut bufs;
             if !is_home {
-                let record = other.start(recv(handle, a));
-                other.cancel(record);
-                assert_eq!(other.wait(record), Outcome::CANCELLED);
+                other.adopt(handle);
             }
             let poll = Op::Poll { handle, interest: Interest::Readable };
             let records = [recv(handle, a), poll].map(|op| bench.start(op));
